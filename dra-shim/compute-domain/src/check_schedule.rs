@@ -15,7 +15,7 @@ const ROUND_PAUSE: Duration = Duration::from_secs(10 * 60);
 const ROUND_JITTER: Duration = Duration::from_secs(2 * 60);
 
 /// Pause between two checks of a claim that was not found or that blocks a Prepare:
-/// six of them fit into [`ABSENT_FOR`](compute_domain_node::ABSENT_FOR).
+/// six of them fit into [`ABSENT_FOR`](node_claims::ABSENT_FOR).
 pub(crate) const RECHECK_PAUSE: Duration = Duration::from_secs(30);
 
 /// Decides when each claim is checked: all records in turn, one at a time; a claim that

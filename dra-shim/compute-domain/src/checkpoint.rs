@@ -5,12 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use compute_domain_node::{HolderPolicy, ImexDaemon, NodeClaims, RebuildReport, StartReport};
+use compute_domain_node::{HolderPolicy, ImexChannels, ImexDaemon, NodeClaims, prepared_channels};
 use daemon_runtime::{Events, Heartbeat, ReadinessCondition};
 use dra_checkpoint::{BootId, Damage};
 use dra_common::error_chain;
 use durable_file::OsDir;
 use k8s_openapi::api::core::v1::ObjectReference;
+use node_claims::{RebuildReport, StartReport};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -72,7 +73,8 @@ impl CheckpointTask {
                 self.rebuild(&claims, &format!("{reason}; {kept}")).await;
             }
             self.ready.set_met();
-            self.metrics.prepared_channels(claims.prepared_channels());
+            self.metrics
+                .prepared_channels(prepared_channels(&claims.view()));
             sleep(RETRY_PAUSE).await;
         }
     }
@@ -135,7 +137,7 @@ impl CheckpointTask {
         let allocated = self.lookup.find_allocated(&lost).await;
         let allocated = allocated.map_err(|error| error_chain(&error))?;
         let (claims, hardware) = (Arc::clone(claims), Arc::clone(&self.hardware));
-        let work = move || claims.rebuild(allocated, hardware.major());
+        let work = move || claims.rebuild(allocated, &hardware.major());
         match spawn_blocking(work).await {
             Ok(rebuilt) => rebuilt.map_err(|error| error_chain(&error)),
             Err(join_error) => Err(join_error.to_string()),
@@ -154,14 +156,13 @@ fn open(
     let checkpoint = Arc::new(dir(&paths.data_dir, DATA_MODE)?);
     let cdi = Arc::new(dir(&paths.cdi_root, CDI_MODE)?);
     let boot = BootId::current().map_err(|error| error_chain(&error))?;
-    let (claims, report) =
-        NodeClaims::start(checkpoint, cdi, boot, hardware.major(), holder_policy)
-            .map_err(|error| error_chain(&error))?;
-    let claims = match daemon {
-        Some(daemon) => claims.with_daemon(daemon),
-        None => claims,
+    let channels = ImexChannels::new(holder_policy);
+    let channels = match daemon {
+        Some(daemon) => channels.with_daemon(daemon),
+        None => channels,
     };
-    Ok((claims, report))
+    let started = channels.start(checkpoint, cdi, boot, hardware.major());
+    started.map_err(|error| error_chain(&error))
 }
 
 /// Looks for CDI specs without a record. A failure is only logged: the next check follows soon.

@@ -1,8 +1,9 @@
 //! Formats errors for pod events and logs. No other module does this.
 
-use compute_domain_node::{PrepareError, UnprepareError, with_hint};
+use compute_domain_node::{PrepareError, with_hint};
 use dra_common::error_chain;
 use dra_kubelet::ClaimError;
+use node_claims::UnprepareError;
 
 /// The error that the claim's user reads: what failed, why, and what to do.
 // req: NODE-39
@@ -66,6 +67,7 @@ mod tests {
         for file in [
             "compute-domain/node/src/error.rs",
             "compute-domain/node/src/imex_daemon.rs",
+            "node/src/error.rs",
             "kubelet/src/claim.rs",
             "kubelet/src/claim_source.rs",
             "clique/src/host_imex.rs",

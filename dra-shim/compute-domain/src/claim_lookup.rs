@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use compute_domain_api::names::DOMAIN_LABEL;
-use compute_domain_node::{AllocatedClaim, Presence};
 use daemon_runtime::{Part, for_each_page};
 use dra_checkpoint::{ClaimRef, ClaimStatus};
 use dra_kubelet::{ClaimSource as _, GetClaimError, KubeClaims};
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use kube::api::ListParams;
 use kube::{Client, Resource as _};
+use node_claims::{AllocatedClaim, Presence};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

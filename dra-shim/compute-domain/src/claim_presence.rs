@@ -1,8 +1,8 @@
 //! Decides from a claim object whether it is allocated to this node.
 
 use compute_domain_api::names::{DRIVER_NAME, channel_device_name};
-use compute_domain_node::Presence;
 use dra_checkpoint::ClaimStatus;
+use node_claims::Presence;
 use serde::Deserialize;
 
 /// The fields of a claim that are read.

@@ -28,7 +28,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use compute_domain_api::Sharing;
-use compute_domain_node::{NodeClaims, SHARED_MARKER, SharedMarker, with_hint};
+use compute_domain_node::{
+    NodeClaims, SHARED_MARKER, SharedMarker, records_node_device, records_share, with_hint,
+};
 use daemon_runtime::{Events, Heartbeat, ReadinessCondition};
 use dra_checkpoint::Damage;
 use dra_common::error_chain;
@@ -167,7 +169,7 @@ impl DeviceFormTask {
             self.heartbeat.idle();
             let claims = self.shared_claims.opened().await;
             self.heartbeat.beat();
-            if let Some(found) = claims.records_share() {
+            if let Some(found) = records_share(&claims.view()) {
                 return found;
             }
             self.pause(RECORDS_PAUSE).await;
@@ -235,7 +237,7 @@ impl DeviceFormTask {
     fn is_recorded(&self) -> bool {
         let knows = |claims: &Arc<NodeClaims>| claims.damage() == Damage::None;
         match self.shared_claims.get() {
-            Ok(claims) if knows(&claims) => claims.records_node_device(),
+            Ok(claims) if knows(&claims) => records_node_device(&claims.view()),
             _ => true,
         }
     }

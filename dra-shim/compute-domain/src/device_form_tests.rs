@@ -116,7 +116,7 @@ async fn a_shared_device_is_exclusive_once_no_record_and_no_allocation_is_left()
 
     // The claim is unprepared, and still allocated.
     node.claims
-        .unprepare("holder", compute_domain_node::Moment::now())
+        .unprepare("holder", node_claims::Moment::now())
         .unwrap();
     running.stays_draining(Duration::from_secs(3600)).await;
     let requests = server.requests();
@@ -138,7 +138,7 @@ async fn a_shared_device_is_exclusive_once_no_record_and_no_allocation_is_left()
 async fn after_a_reboot_a_pods_claim_keeps_the_device_shared_without_a_record() {
     let (server, node) = mk_shared().await;
     node.claims
-        .unprepare("holder", compute_domain_node::Moment::now())
+        .unprepare("holder", node_claims::Moment::now())
         .unwrap();
     // Without the label, but named by a pod.
     server.put_claim("other", "of-a-pod");
@@ -165,7 +165,7 @@ async fn after_a_reboot_a_pods_claim_keeps_the_device_shared_without_a_record() 
 async fn an_unresponsive_api_server_keeps_the_device_draining() {
     let (server, node) = mk_shared().await;
     node.claims
-        .unprepare("holder", compute_domain_node::Moment::now())
+        .unprepare("holder", node_claims::Moment::now())
         .unwrap();
     server.delete_claim("ns", "holder");
     server.refuse(Some((503, "")));
@@ -219,7 +219,7 @@ async fn without_the_marker_a_recorded_share_drains_the_device_and_restores_the_
     assert!(marker_of(&node).exists());
     running.stays(draining, Duration::from_secs(3600)).await;
     node.claims
-        .unprepare("holder", compute_domain_node::Moment::now())
+        .unprepare("holder", node_claims::Moment::now())
         .unwrap();
     server.delete_claim("ns", "holder");
     running.until_exclusive().await;
@@ -247,7 +247,7 @@ async fn without_the_marker_nothing_is_published_until_the_records_are_known() {
         running.stays(UNDECIDED, Duration::from_secs(3600)).await;
 
         allocated.retain(|_| is_allocated);
-        claims.rebuild(allocated, None).unwrap();
+        claims.rebuild(allocated, &None).unwrap();
         assert_eq!(running.first().await, form);
     }
 }

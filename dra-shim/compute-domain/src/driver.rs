@@ -7,11 +7,13 @@ use std::sync::Arc;
 use compute_domain_api::names::DOMAIN_LABEL;
 use compute_domain_api::names::clique_of_pool;
 use compute_domain_node::{
-    ChannelRequest, DomainState, Hardware, KubeletDevice, Moment, NodeClaims, PrepareError,
-    PrepareInput, Prepared,
+    ChannelRequest, DomainState, Hardware, NodeClaims, PrepareError, PrepareInput, Prepared,
+    channel_of, prepared_channels,
 };
 use daemon_runtime::Events;
+use dra_checkpoint::KubeletDevice;
 use dra_kubelet::{Claim, ClaimError, ClaimRef, ClaimStatus, Context, Driver, PreparedDevice};
+use node_claims::Moment;
 use tokio::task::spawn_blocking;
 
 use crate::claim_errors::{prepare_failed, unprepare_failed};
@@ -82,7 +84,8 @@ impl Driver for ComputeDomainDriver {
         let (node_claims, uid) = (Arc::clone(&claims), claim.uid.clone());
         let unprepare = move || node_claims.unprepare(&uid, Moment::now());
         blocking(context, unprepare, unprepare_failed).await?;
-        self.metrics.prepared_channels(claims.prepared_channels());
+        self.metrics
+            .prepared_channels(prepared_channels(&claims.view()));
         Ok(())
     }
 }
@@ -111,7 +114,8 @@ impl ComputeDomainDriver {
         let prepare = move || Ok(ready.prepare(&node, &hardware.snapshot_for_claim()));
         match context.run_blocking(prepare).await? {
             Ok(prepared) => {
-                self.metrics.prepared_channels(claims.prepared_channels());
+                self.metrics
+                    .prepared_channels(prepared_channels(&claims.view()));
                 Ok(prepared)
             }
             Err(error) => Err(match error.holder() {
@@ -177,7 +181,8 @@ impl ComputeDomainDriver {
         let (claims, claim) = (Arc::clone(claims), claim.clone());
         let hardware = Arc::clone(&self.hardware);
         let look_up = move || claims.already_prepared(&claim, hardware.major());
-        blocking(context, look_up, prepare_failed).await
+        let devices = blocking(context, look_up, prepare_failed).await?;
+        Ok(devices.map(Prepared::from))
     }
 
     /// Reports the prepared device in the claim's status, unless an earlier Prepare did. A clique's channel
@@ -195,7 +200,7 @@ impl ComputeDomainDriver {
         }
         // The record may be from another mode of the Go driver.
         let request = ChannelRequest::from_status(&claim.status).ok();
-        let channel = self.shared_claims.get()?.channel(&claim.id.uid);
+        let channel = channel_of(&self.shared_claims.get()?.view(), &claim.id.uid);
         let (Some(request), Some(channel)) = (request, channel) else {
             return Ok(());
         };
@@ -232,7 +237,7 @@ impl ComputeDomainDriver {
 impl ReadyClaim {
     /// Prepares the claim. Blocks.
     fn prepare(&self, claims: &NodeClaims, hardware: &Hardware) -> Result<Prepared, PrepareError> {
-        claims.prepare(&PrepareInput {
+        let input = PrepareInput {
             claim: &self.name,
             status: &self.status,
             request: &self.request,
@@ -240,7 +245,8 @@ impl ReadyClaim {
             node: &self.node,
             hardware,
             now: Moment::now(),
-        })
+        };
+        input.prepare(claims)
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use compute_domain_api::driver_managed::{DaemonPhase, DaemonState, Place};
-use compute_domain_node::{ImexDaemon, ImexDaemonError, PrepareError};
+use compute_domain_node::{ImexDaemon, ImexDaemonError, PrepareError, drained};
 use daemon_runtime::{Events, Heartbeat};
 use dra_common::error_chain;
 use dra_kubelet::{ClaimError, Context};
@@ -208,7 +208,7 @@ impl DaemonTask {
             return None;
         }
         let claims = self.shared_claims.get().ok()?;
-        spawn_blocking(move || claims.drained()).await.ok()?
+        spawn_blocking(move || drained(&claims)).await.ok()?
     }
 }
 

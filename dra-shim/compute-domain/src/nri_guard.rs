@@ -31,7 +31,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use compute_domain_node::{ChannelOwner, NodeClaims, channels_to_explain, sentence, unexplained};
+use compute_domain_node::{
+    ChannelOwner, NodeClaims, channel_owner, channels_to_explain, sentence, unexplained,
+};
 use imex_cdi::{ChannelId, DefinedNodes, RequestedChannels, UnresolvedNames, requested_channels};
 use nri_plugin::api::{Container, ContainerUpdate, PodSandbox};
 use nri_plugin::{Context, Creation, Events, Late, Plugin, Refusal, Runtime, Service, StartError};
@@ -263,7 +265,7 @@ impl NriGuard {
         }
         let from_file = Arc::clone(claims);
         // If the lock is not free, the cached records are used.
-        let _ = spawn_blocking(move || from_file.refresh(limit)).await;
+        let _ = spawn_blocking(move || from_file.read_locked(limit, |_| ())).await;
         self.current_owner(claims, channels, pod).await
     }
 
@@ -275,7 +277,7 @@ impl NriGuard {
     ) -> Result<BTreeMap<ChannelId, ChannelOwner>, String> {
         let mut answers = BTreeMap::new();
         for &channel in channels {
-            let channel_owner = claims.channel_owner(channel, &pod.namespace, &pod.uid);
+            let channel_owner = channel_owner(&claims.view(), channel, &pod.namespace, &pod.uid);
             let mut channel_owner = channel_owner.map_err(|error| error.to_string())?;
             if let ChannelOwner::OtherPods(candidates) = &channel_owner {
                 let is_pods = self.pods.any_is_of(pod, candidates, claims).await;

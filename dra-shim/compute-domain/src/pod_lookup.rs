@@ -6,13 +6,13 @@
 
 use std::collections::BTreeSet;
 
-use compute_domain_node::Presence;
 use daemon_runtime::{Part, for_each_page};
 use dra_checkpoint::ClaimRef;
 use dra_common::error_chain;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Client, Resource as _};
+use node_claims::Presence;
 use serde::Deserialize;
 use tracing::warn;
 

@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use compute_domain_node::{AbsenceTracker, Moment, NodeClaims, Presence};
+use compute_domain_node::NodeClaims;
 use daemon_runtime::Heartbeat;
 use dra_checkpoint::{ClaimRef, Damage};
 use dra_common::error_chain;
+use node_claims::{AbsenceTracker, Moment, Presence};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -20,7 +21,7 @@ use crate::reported_holders::ReportedHolders;
 use crate::shared_claims::SharedClaims;
 
 /// Compares the node's records with the API server's claims. A claim is unprepared once
-/// no check has found it for [`ABSENT_FOR`](compute_domain_node::ABSENT_FOR), and no pod on
+/// no check has found it for [`ABSENT_FOR`](node_claims::ABSENT_FOR), and no pod on
 /// the node has it.
 pub(crate) struct Reconciler {
     shared_claims: SharedClaims,

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use compute_domain_node::{ABSENT_FOR, ChannelRequest, DomainState, PrepareInput};
+use compute_domain_node::{ChannelRequest, DomainState, PrepareInput};
 use dra_checkpoint::ClaimStatus;
+use node_claims::ABSENT_FOR;
 use tokio::time::{sleep, timeout};
 
 use super::*;
@@ -161,7 +162,7 @@ fn prepare_without_name(node: &TestNode, uid: &str) {
         hardware: &node.driver.hardware.snapshot(),
         now: Moment::now(),
     };
-    node.claims.prepare(&input).unwrap();
+    input.prepare(&node.claims).unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use compute_domain_node::{NodeClaims, RepairReport};
+use compute_domain_node::NodeClaims;
 use daemon_runtime::Heartbeat;
 use dra_checkpoint::Damage;
 use dra_common::error_chain;
 use durable_file::OsDir;
 use imex_cdi::Major;
+use node_claims::RepairReport;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -113,7 +114,7 @@ fn check_specs(
     if let Err(error) = OsDir::create(root, CDI_MODE) {
         return before.failed(error_chain(&error));
     }
-    match claims.repair_specs(major) {
+    match claims.repair_specs(&major) {
         Ok(RepairReport { written, failures }) => {
             if !written.is_empty() {
                 info!(claims = ?written, "wrote CDI specs that were missing or had another channel major");
@@ -134,9 +135,10 @@ fn check_specs(
 
 #[cfg(test)]
 mod tests {
-    use compute_domain_node::{ChannelRequest, DomainState, Moment, PrepareInput};
+    use compute_domain_node::{ChannelRequest, DomainState, ImexChannels, PrepareInput};
     use dra_checkpoint::{BootId, ClaimRef};
     use durable_file::SimDir;
+    use node_claims::Moment;
 
     use super::*;
     use crate::test_objects::{EXCLUSIVE, mk_hardware, mk_status};
@@ -146,8 +148,9 @@ mod tests {
         let major = hardware.major.as_ref().ok().copied();
         let cdi = Arc::new(OsDir::create(cdi, CDI_MODE).unwrap());
         let boot = BootId::new("boot-1").unwrap();
-        let (claims, _) =
-            NodeClaims::start(Arc::new(SimDir::new()), cdi, boot, major, EXCLUSIVE).unwrap();
+        let (claims, _) = ImexChannels::new(EXCLUSIVE)
+            .start(Arc::new(SimDir::new()), cdi, boot, major)
+            .unwrap();
         let claim = ClaimRef {
             uid: "claim-1".to_owned(),
             name: "name".to_owned(),
@@ -163,7 +166,7 @@ mod tests {
             hardware: &hardware,
             now: Moment::now(),
         };
-        claims.prepare(&input).unwrap();
+        input.prepare(&claims).unwrap();
         claims
     }
 

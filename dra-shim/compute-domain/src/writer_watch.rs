@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use compute_domain_node::{NodeClaims, WriterError};
+use compute_domain_node::NodeClaims;
 use daemon_runtime::{Heartbeat, ReadinessCondition};
 use dra_common::error_chain;
+use node_claims::WriterError;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;

@@ -7,9 +7,9 @@ use std::convert::Infallible;
 use std::fmt::Write as _;
 
 use compute_domain_core::lifecycle as domain_life;
-use compute_domain_node::lifecycle::{ClaimState, Transaction};
 use compute_domain_node::policy::{Fault, Policy};
 use dra_checkpoint::lifecycle::{self as record_life, Refusal};
+use node_claims::lifecycle::{ClaimState, Transaction};
 use nvml_clique::{FabricEvent, NodeFabricState};
 
 use self::machine::Machine;

@@ -1,7 +1,7 @@
 //! Checks whether prepared claims explain the channels that a container requests.
 //!
 //! ```text
-//! RequestedChannels ── unexplained(.., NodeClaims::channel_owner) ──► [Unexplained] ──► sentence
+//! RequestedChannels ── unexplained(.., channel_owner) ──► [Unexplained] ──► sentence
 //!                                       │ OtherPods: the record was written for an earlier
 //!                                       ▼ pod of the claim; the caller asks the API server
 //! ```
@@ -10,16 +10,13 @@
 //! the container's pod. A claim only serves pods of its own namespace.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::convert::Infallible;
 use std::fmt::Write as _;
-use std::time::Duration;
 
-use dra_checkpoint::{ClaimRecord, ClaimRef, CommitError, RecoveryNeeded, StoreError};
+use dra_checkpoint::{ClaimRecord, ClaimRef, RecoveryNeeded, View};
 use dra_claim::Consumer;
 use imex_cdi::{ChannelId, Channels, RequestedChannel, RequestedChannels};
 
 use crate::device_group::DeviceGroup;
-use crate::node_claims::NodeClaims;
 
 /// Maximum number of requests in a sentence. More would not fit into an event.
 const NAMED: usize = 3;
@@ -181,53 +178,34 @@ impl ChannelOwner {
     }
 }
 
-// === impl NodeClaims ===
-
-impl NodeClaims {
-    /// Returns the owner of `channel` for a pod, from the cache. See [`refresh`](Self::refresh).
-    ///
-    /// # Errors
-    /// No record of the pod has the channel, and the checkpoint is not recovered: records may be
-    /// missing or of an earlier boot.
-    pub fn channel_owner(
-        &self,
-        channel: ChannelId,
-        namespace: &str,
-        pod_uid: &str,
-    ) -> Result<ChannelOwner, RecoveryNeeded> {
-        let view = self.store.view();
-        let records = view.records_unchecked();
-        let channel_owner = owner_among(records, channel, namespace, |_, record| {
-            is_reserved_for(record, pod_uid)
-        });
-        if !channel_owner.is_explained() {
-            view.check_recovered()?;
-        }
-        Ok(channel_owner)
+/// Returns the owner of `channel` for a pod.
+///
+/// # Errors
+/// No record of the pod has the channel, and the checkpoint is not recovered: records may be
+/// missing or of an earlier boot.
+pub fn channel_owner(
+    view: &View<DeviceGroup>,
+    channel: ChannelId,
+    namespace: &str,
+    pod_uid: &str,
+) -> Result<ChannelOwner, RecoveryNeeded> {
+    let records = view.records_unchecked();
+    let channel_owner = owner_among(records, channel, namespace, |_, record| {
+        is_reserved_for(record, pod_uid)
+    });
+    if !channel_owner.is_explained() {
+        view.check_recovered()?;
     }
+    Ok(channel_owner)
+}
 
-    /// Whether no other recorded claim has this claim's name. Otherwise, a pod that refers to the
-    /// name may mean either claim.
-    pub fn has_unique_name(&self, claim: &ClaimRef) -> bool {
-        let view = self.store.view();
-        let mut records = view.records_unchecked();
-        !records.any(|(uid, record)| {
-            uid != claim.uid && record.name == claim.name && record.namespace == claim.namespace
-        })
-    }
-
-    /// Reads changes of the checkpoint by other processes, such as the next instance of this
-    /// program during an update. Blocks for `limit` at most.
-    ///
-    /// # Errors
-    /// The checkpoint cannot be read in that time.
-    pub fn refresh(&self, limit: Duration) -> Result<(), StoreError> {
-        let read = self.store.commit_within(limit, |_| Ok::<_, Infallible>(()));
-        read.map_err(|error| match error {
-            CommitError::Refused(never) => match never {},
-            CommitError::Store(error) => error,
-        })
-    }
+/// Whether no other recorded claim has this claim's name. Otherwise, a pod that refers to the
+/// name may mean either claim.
+pub fn has_unique_name(view: &View<DeviceGroup>, claim: &ClaimRef) -> bool {
+    let mut records = view.records_unchecked();
+    !records.any(|(uid, record)| {
+        uid != claim.uid && record.name == claim.name && record.namespace == claim.namespace
+    })
 }
 
 #[cfg(test)]

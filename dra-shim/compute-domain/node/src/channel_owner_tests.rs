@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use imex_cdi::RequestSource;
 
 use super::*;
@@ -23,7 +25,7 @@ fn requested(requests: Vec<RequestedChannel>) -> RequestedChannels {
 fn a_prepared_claim_explains_its_channel_for_the_pod_that_it_is_reserved_for() {
     let node = Disks::default().start();
     let channel_owner =
-        |id, namespace, pod| node.channel_owner(channel(id), namespace, pod).unwrap();
+        |id, namespace, pod| channel_owner(&node.view(), channel(id), namespace, pod).unwrap();
     assert_eq!(
         channel_owner(0, "default", "pod-1"),
         ChannelOwner::Unclaimed
@@ -51,15 +53,15 @@ fn a_claim_that_another_process_prepares_is_known_after_a_refresh() {
     let disks = Disks::default();
     let (node, other) = (disks.start(), disks.start());
     prepare(&other, &mk_claim("a")).unwrap();
-    node.refresh(Duration::from_secs(30)).unwrap();
-    let channel_owner = node.channel_owner(channel(0), "default", "pod-1");
+    node.read_locked(Duration::from_secs(30), |_| ()).unwrap();
+    let channel_owner = channel_owner(&node.view(), channel(0), "default", "pod-1");
     assert_eq!(channel_owner.unwrap(), ChannelOwner::ThisPod);
-    assert!(node.has_unique_name(&mk_claim("a")));
+    assert!(has_unique_name(&node.view(), &mk_claim("a")));
     let same_name = ClaimRef {
         uid: "b".to_owned(),
         ..mk_claim("a")
     };
-    assert!(!node.has_unique_name(&same_name));
+    assert!(!has_unique_name(&node.view(), &same_name));
 }
 
 #[test]

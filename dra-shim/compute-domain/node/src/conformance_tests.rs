@@ -1,16 +1,15 @@
 //! Checks that `NodeClaims` changes the checkpoint and the CDI directory according to
 //! the tables of `lifecycle`: runs every transaction from every state.
 
-use std::sync::Arc;
-
 use dra_checkpoint::lifecycle::Phase;
-use dra_checkpoint::{BootId, Checkpoint, ClaimStatus};
+use dra_checkpoint::{Checkpoint, ClaimStatus};
 use durable_file::Dir as _;
 use imex_cdi::ClaimUid;
+use node_claims::{AllocatedClaim, Moment};
 
-use crate::lifecycle::{ClaimState, Transaction};
 use crate::test_objects::{self, Disks, at, mk_claim, mk_hardware, mk_input, mk_status, prepare};
-use crate::{AllocatedClaim, ChannelRequest, DeviceGroup, Moment, NodeClaims, PrepareInput};
+use crate::{ChannelRequest, DeviceGroup, NodeClaims, PrepareInput};
+use node_claims::lifecycle::{ClaimState, Transaction};
 
 const CLAIM: &str = "claim-1";
 
@@ -48,13 +47,13 @@ fn end(claims: &NodeClaims, status: &ClaimStatus) {
     let ended = with_input(status, |input| test_objects::end(claims, &input));
     assert_eq!(
         ended.is_ok(),
-        claims.store.view().phase(CLAIM) == Phase::Completed
+        claims.view().phase(CLAIM) == Phase::Completed
     );
 }
 
 /// Another claim takes the device while this one is being prepared.
 fn end_refused(claims: &NodeClaims) {
-    let holds = claims.store.view().phase(CLAIM) == Phase::Completed;
+    let holds = claims.view().phase(CLAIM) == Phase::Completed;
     let other = prepare(claims, &mk_claim("claim-2"));
     assert_eq!(other.is_err(), holds);
     end(claims, &status());
@@ -80,7 +79,7 @@ fn mk_node(state: ClaimState) -> (Disks, NodeClaims) {
     if state.has_spec {
         write_spec(&claims);
     } else {
-        claims.specs.remove(&uid()).unwrap();
+        disks.specs().remove(&uid()).unwrap();
     }
     assert_eq!(found(&disks, &claims), state);
     (disks, claims)
@@ -88,7 +87,7 @@ fn mk_node(state: ClaimState) -> (Disks, NodeClaims) {
 
 fn found(disks: &Disks, claims: &NodeClaims) -> ClaimState {
     ClaimState {
-        record: claims.store.view().phase(CLAIM),
+        record: claims.view().phase(CLAIM),
         has_spec: disks.spec_of(&mk_claim(CLAIM)).is_some(),
     }
 }
@@ -122,20 +121,13 @@ fn damage(disks: &Disks) {
 fn rebuild(disks: &Disks, is_allocated: bool) -> NodeClaims {
     damage(disks);
     let major = mk_hardware().major.ok();
-    let (claims, _) = NodeClaims::start(
-        Arc::new(disks.checkpoint.clone()),
-        Arc::new(disks.cdi.clone()),
-        BootId::new("boot-1").unwrap(),
-        major,
-        disks.holder_policy,
-    )
-    .unwrap();
+    let (claims, _) = disks.try_start("boot-1").unwrap();
     let allocated = AllocatedClaim {
         claim: mk_claim(CLAIM),
         status: mk_status("pod-1", "channel-0"),
     };
     let allocated = is_allocated.then_some(allocated).into_iter().collect();
-    claims.rebuild(allocated, major).unwrap();
+    claims.rebuild(allocated, &major).unwrap();
     claims
 }
 
@@ -143,7 +135,7 @@ fn run(transaction: Transaction, disks: &Disks, claims: NodeClaims) -> NodeClaim
     match transaction {
         Transaction::BeginPrepare => {
             begin(&claims, later());
-            if claims.store.view().phase(CLAIM) == Phase::Started {
+            if claims.view().phase(CLAIM) == Phase::Started {
                 write_spec(&claims);
             }
         }
@@ -153,7 +145,7 @@ fn run(transaction: Transaction, disks: &Disks, claims: NodeClaims) -> NodeClaim
         Transaction::Unprepare => claims.unprepare(CLAIM, later()).unwrap(),
         Transaction::Start => return disks.try_start("boot-1").unwrap().0,
         Transaction::StartAfterReboot => return disks.try_start("boot-2").unwrap().0,
-        Transaction::Repair => drop(claims.repair_specs(mk_hardware().major.ok()).unwrap()),
+        Transaction::Repair => drop(claims.repair_specs(&mk_hardware().major.ok()).unwrap()),
         Transaction::Rebuild => return rebuild(disks, true),
         Transaction::RebuildWithout => return rebuild(disks, false),
         Transaction::Expire => claims.expire(later()).unwrap(),

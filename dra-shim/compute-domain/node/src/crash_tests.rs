@@ -5,7 +5,7 @@ use durable_file::SimDir;
 use durable_file::sim::{Cause, Crash};
 
 use crate::test_objects::{Disks, at, mk_claim, prepare};
-use crate::{Class, NodeClaims};
+use crate::{Class, NodeClaims, prepared_channels};
 
 /// The boot in which the operations under test run.
 const BOOT: u32 = 1;
@@ -161,7 +161,7 @@ fn the_next_process_recovers(found: &Found) {
     let (disks, node) = found.start();
     node.unprepare("claim-1", at(1)).unwrap();
     assert_eq!(disks.spec_of(&claim), None, "{how}");
-    assert_eq!(node.prepared_channels(), 0, "{how}");
+    assert_eq!(prepared_channels(&node.view()), 0, "{how}");
     prepare(&node, &mk_claim("claim-2")).unwrap();
     // The same after a crash during the start.
     let (disks, _) = found.start();
@@ -183,11 +183,11 @@ fn prepare_crashed_anywhere_is_resumed_or_undone() {
         the_next_process_recovers(found);
         let (disks, node) = found.start();
         if found.acknowledged && !found.has_rebooted() {
-            assert_eq!(node.prepared_channels(), 1, "{}", found.how);
+            assert_eq!(prepared_channels(&node.view()), 1, "{}", found.how);
             assert!(disks.spec_of(&mk_claim("claim-1")).is_some());
         }
         if found.has_rebooted() {
-            assert_eq!(node.prepared_channels(), 0, "{}", found.how);
+            assert_eq!(prepared_channels(&node.view()), 0, "{}", found.how);
         }
     });
 }
@@ -200,7 +200,7 @@ fn unprepare_crashed_anywhere_is_finished_by_the_next_unprepare() {
         the_next_process_recovers(found);
         let (disks, node) = found.start();
         if found.acknowledged || found.has_rebooted() {
-            assert_eq!(node.prepared_channels(), 0, "{}", found.how);
+            assert_eq!(prepared_channels(&node.view()), 0, "{}", found.how);
             assert_eq!(disks.spec_of(&mk_claim("claim-1")), None, "{}", found.how);
         }
     });

@@ -1,38 +1,42 @@
-//! Devices and channels in the cached records.
+//! Devices and channels in the records.
 
 use compute_domain_api::names::DRIVER_NAME;
+use dra_checkpoint::View;
 use dra_claim::DeviceResult;
 use imex_cdi::ChannelId;
 
-use crate::node_claims::NodeClaims;
+use crate::channels::own_channel;
+use crate::device_group::DeviceGroup;
 use crate::request::ChannelRequest;
-use crate::spec::own_channel;
 
-impl NodeClaims {
-    /// The channel that a claim opens, according to cached records. `None` unless it is prepared
-    /// with a channel.
-    pub fn channel(&self, uid: &str) -> Option<ChannelId> {
-        own_channel(self.store.view().get(uid)?)
-    }
+/// The number of channels that Completed records hold.
+pub fn prepared_channels(view: &View<DeviceGroup>) -> usize {
+    view.records_unchecked()
+        .flat_map(|(_, record)| record.devices())
+        .flat_map(DeviceGroup::channels)
+        .count()
+}
 
-    /// Whether a record in any state is of a claim for the device that stands for the node.
-    /// Unreadable claims count.
-    pub fn records_node_device(&self) -> bool {
-        let view = self.store.view();
-        view.records_unchecked().any(|(_, record)| {
-            let request = ChannelRequest::from_status(&record.status);
-            request.map_or(true, |request| request.is_node_device())
-        })
-    }
+/// The channel that a claim opens. `None` unless it is prepared with a channel.
+pub fn channel_of(view: &View<DeviceGroup>, uid: &str) -> Option<ChannelId> {
+    own_channel(view.get(uid)?)
+}
 
-    /// Whether a record in any state is of a claim with a share of a device. Only the device that
-    /// stands for the node is ever shared. `None` while this is unknown because of damage.
-    pub fn records_share(&self) -> Option<bool> {
-        let is_share =
-            |result: &DeviceResult| result.driver() == DRIVER_NAME && result.share_id().is_some();
-        let view = self.store.view();
-        let mut records = view.records_unchecked();
-        let found = records.any(|(_, record)| record.status.results().iter().any(is_share));
-        (found || view.check_recovered().is_ok()).then_some(found)
-    }
+/// Whether a record in any state is of a claim for the device that stands for the node.
+/// Unreadable claims count.
+pub fn records_node_device(view: &View<DeviceGroup>) -> bool {
+    view.records_unchecked().any(|(_, record)| {
+        let request = ChannelRequest::from_status(&record.status);
+        request.map_or(true, |request| request.is_node_device())
+    })
+}
+
+/// Whether a record in any state is of a claim with a share of a device. Only the device that
+/// stands for the node is ever shared. `None` while this is unknown because of damage.
+pub fn records_share(view: &View<DeviceGroup>) -> Option<bool> {
+    let is_share =
+        |result: &DeviceResult| result.driver() == DRIVER_NAME && result.share_id().is_some();
+    let mut records = view.records_unchecked();
+    let found = records.any(|(_, record)| record.status.results().iter().any(is_share));
+    (found || view.check_recovered().is_ok()).then_some(found)
 }

@@ -139,7 +139,9 @@ impl HolderPolicy {
             domain: request.domain.as_str(),
             claim: uid.as_str(),
         };
-        let records = view.records().map_err(|_| PrepareError::NeedsRecovery)?;
+        let records = view
+            .records()
+            .map_err(|_| node_claims::PrepareError::NeedsRecovery)?;
         let others = records.filter(|(other, _)| *other != uid.as_str());
         for (other, record) in others {
             let name = || ClaimRef {

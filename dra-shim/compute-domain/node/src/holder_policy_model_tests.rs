@@ -11,7 +11,7 @@ use crate::test_objects::{
     DOMAIN, Disks, at, begin, end, mk_claim, mk_hardware, mk_input, mk_labelled_request, mk_status,
     write_spec,
 };
-use crate::{DomainState, HolderPolicy, NodeClaims, PrepareInput};
+use crate::{DomainState, HolderPolicy, NodeClaims, PrepareInput, channel_of};
 
 const MANY: Sharing = Sharing::Many { slots: 64 };
 
@@ -82,11 +82,11 @@ impl ModelClaim {
 /// Checks the invariants, which must always hold.
 fn check(disks: &Disks, node: &NodeClaims, claims: &[ModelClaim], history: &[String]) {
     let HolderPolicy { isolation, sharing } = disks.holder_policy;
-    let holds = |claim: &&ModelClaim| node.channel(&claim.uid).is_some();
+    let holds = |claim: &&ModelClaim| channel_of(&node.view(), &claim.uid).is_some();
     let holders: Vec<_> = claims.iter().filter(holds).collect();
     for (index, one) in holders.iter().enumerate() {
         let (channel, owner) = one.holding(isolation);
-        let recorded = node.channel(&one.uid).unwrap().get();
+        let recorded = channel_of(&node.view(), &one.uid).unwrap().get();
         assert_eq!(recorded, channel, "{} {history:#?}", one.uid);
         for other in &holders[index + 1..] {
             let (its, its_owner) = other.holding(isolation);

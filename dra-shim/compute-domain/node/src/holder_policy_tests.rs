@@ -3,7 +3,7 @@ use crate::test_objects::{
     DOMAIN, Disks, begin, end, mk_claim, mk_hardware, mk_input, mk_labelled_request, mk_status,
     prepare_input, write_spec,
 };
-use crate::{Class, NodeClaims, PrepareInput, Prepared};
+use crate::{Class, NodeClaims, PrepareInput, Prepared, channel_of, records_share};
 use dra_checkpoint::ClaimStatus;
 use durable_file::Dir as _;
 
@@ -131,7 +131,7 @@ fn a_claim_opens_the_channel_of_its_domain_through_the_device_of_the_node() {
 
     // A rewritten spec has the same channel, regardless of the domain.
     disks.set_spec_of(&mk_claim("c"), None);
-    node.repair_specs(mk_hardware().major.ok()).unwrap();
+    node.repair_specs(&mk_hardware().major.ok()).unwrap();
     assert_eq!(disks.spec_of(&mk_claim("c")), Some(spec));
 }
 
@@ -251,7 +251,7 @@ fn a_claim_of_a_group_opens_its_own_channel_on_the_nodes_of_its_clique() {
         assert_eq!(prepared.devices[0].device_name, "channel-3");
         assert_eq!(prepared.devices[0].pool_name, format!("clique-{own}"));
         prepare(&node, "second", &second, assigned(200)).unwrap();
-        let channel = |uid| node.channel(uid).map(ChannelId::get);
+        let channel = |uid| channel_of(&node.view(), uid).map(ChannelId::get);
         assert_eq!((channel("first"), channel("second")), (Some(3), Some(4)));
         // The channel belongs to the claim, not to the domain.
         let error = prepare(&node, "third", &first, assigned(200)).unwrap_err();
@@ -332,10 +332,10 @@ fn a_claim_of_a_group_is_refused_while_the_node_is_not_in_its_clique() {
 fn a_share_is_found_in_any_record_and_unknown_after_damage() {
     let disks = Disks::default().with_holder_policy(Isolation::None, MANY);
     let node = disks.start();
-    assert_eq!(node.records_share(), Some(false));
+    assert_eq!(records_share(&node.view()), Some(false));
     let whole = mk_status("pod", "channel-0");
     prepare(&node, "whole", &whole, DomainState::Unassigned).unwrap();
-    assert_eq!(node.records_share(), Some(false));
+    assert_eq!(records_share(&node.view()), Some(false));
 
     let (claim, status, hardware) = (
         mk_claim("share"),
@@ -344,13 +344,13 @@ fn a_share_is_found_in_any_record_and_unknown_after_damage() {
     );
     let request = ChannelRequest::from_status(&status).unwrap();
     begin(&node, mk_input(&claim, &status, &request, &hardware)).unwrap();
-    assert_eq!(node.records_share(), Some(true));
+    assert_eq!(records_share(&node.view()), Some(true));
 
     disks
         .checkpoint
         .replace("checkpoint.json", b"torn", 0o600)
         .unwrap();
-    assert_eq!(disks.start().records_share(), None);
+    assert_eq!(records_share(&disks.start().view()), None);
 }
 
 // req: CHANNEL-1, CHANNEL-12
@@ -376,7 +376,7 @@ fn the_table_of_which_channel_a_claim_opens() {
             let node = Disks::default().with_holder_policy(*isolation, MANY).start();
             let answer = prepare(&node, "c", &mk_share(DOMAIN, device), domain);
             let found = match &answer {
-                Ok(_) => Ok(node.channel("c").unwrap().get()),
+                Ok(_) => Ok(channel_of(&node.view(), "c").unwrap().get()),
                 Err(error) => Err(error.code()),
             };
             assert_eq!(found, expected, "{device} {domain:?} {isolation:?}");

@@ -4,9 +4,13 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::test_objects::*;
-use crate::{Class, DomainState, Hardware, NodeClaims, PrepareError, PrepareInput, Prepared};
+use crate::{
+    Class, DomainState, Hardware, ImexChannels, NodeClaims, PrepareError, PrepareInput, Prepared,
+    channel_of, drained,
+};
 use dra_checkpoint::{ClaimRef, ClaimStatus};
 use imex_cdi::ChannelId;
+use node_claims::Begun;
 
 const BOOT: &str = "boot-1";
 const POD: &str = "daemon-pod";
@@ -24,7 +28,8 @@ impl DrivenNode {
         let disks =
             Disks::default().with_holder_policy(Isolation::Channel, Sharing::Many { slots: 64 });
         let daemon = ImexDaemon::new(dir.path(), BootId::new(BOOT).unwrap());
-        let claims = disks.start().with_daemon(daemon);
+        let channels = ImexChannels::new(disks.holder_policy).with_daemon(daemon);
+        let (claims, _) = disks.start_with(channels, BOOT).unwrap();
         Self { claims, disks, dir }
     }
 
@@ -154,7 +159,7 @@ fn a_ready_state_from_before_the_reboot_is_ignored() {
     let node = DrivenNode::new();
     node.set_daemon_state(|state| state.boot_id = "boot-0".to_owned());
     assert_eq!(node.code("a"), "imex-daemon-of-former-boot");
-    assert_eq!(node.claims.drained(), None);
+    assert_eq!(drained(&node.claims), None);
 }
 
 // req: MODE-19
@@ -166,17 +171,19 @@ fn a_claim_that_began_before_its_daemon_drained_is_refused_in_its_last_commit() 
     let request = mk_labelled_request(&status).unwrap();
     let hardware = mk_hardware();
     let input = domains_own(&claim, &status, &request, &hardware);
-    let begun = node.claims.begin(&input).unwrap();
+    let prepare = input.for_channels(node.claims.devices());
+    let Begun::Started(started) = node.claims.begin(prepare).unwrap() else {
+        panic!("the claim is not prepared yet");
+    };
 
     node.drains();
-    let drained = node.claims.drained();
     assert_eq!(
-        drained.as_deref(),
+        drained(&node.claims).as_deref(),
         Some(POD),
         "a Started record holds no device"
     );
-    let written = node.claims.write_spec(&input, begun).unwrap();
-    let refused = node.claims.end(written);
+    node.claims.write_spec(&started).unwrap();
+    let refused = node.claims.end(*started);
     assert_eq!(refused.unwrap_err().code(), "imex-daemon-draining");
     assert_eq!(node.disks.spec_of(&claim), None, "no container can have it");
 }
@@ -187,16 +194,16 @@ fn a_prepared_claim_keeps_its_device_and_its_daemon_until_it_is_unprepared() {
     let node = DrivenNode::new();
     node.set_daemon_state(|_| {});
     node.prepare("a").unwrap();
-    assert_eq!(node.claims.drained(), None, "it is not draining");
+    assert_eq!(drained(&node.claims), None, "it is not draining");
     node.drains();
-    assert_eq!(node.claims.drained(), None, "a claim is prepared");
+    assert_eq!(drained(&node.claims), None, "a claim is prepared");
     let again = node.claims.already_prepared(&mk_claim("a"), None);
     assert!(again.unwrap().is_some());
 
     node.claims.unprepare("a", at(1)).unwrap();
-    assert_eq!(node.claims.drained().as_deref(), Some(POD));
+    assert_eq!(drained(&node.claims).as_deref(), Some(POD));
     node.set_daemon_state(|_| {});
-    assert_eq!(node.claims.drained(), None, "the mark was withdrawn");
+    assert_eq!(drained(&node.claims), None, "the mark was withdrawn");
     node.prepare("b").unwrap();
 }
 
@@ -228,15 +235,15 @@ fn a_node_without_a_clique_prepares_claims_without_a_device_as_the_go_driver_doe
     assert!(prepared.without_device.is_some());
     let claim = mk_claim("a");
     assert_eq!(node.disks.spec_of(&claim), None);
-    assert_eq!(node.claims.channel("a"), None);
+    assert_eq!(channel_of(&node.claims.view(), "a"), None);
 
     // Later, no spec is written or reported missing either.
     assert!(!node.claims.lacks_specs().unwrap());
     let major = mk_hardware().major.ok();
-    let repaired = node.claims.repair_specs(major).unwrap();
+    let repaired = node.claims.repair_specs(&major).unwrap();
     assert_eq!((repaired.written, repaired.failures), (vec![], vec![]));
     let again = node.claims.already_prepared(&claim, None).unwrap().unwrap();
-    assert_eq!(again.devices[0].cdi_device_ids.as_deref(), Some(&[][..]));
+    assert_eq!(again[0].cdi_device_ids.as_deref(), Some(&[][..]));
     drop(node.disks.try_start(BOOT).unwrap());
     assert_eq!(node.disks.spec_of(&claim), None);
     node.claims.unprepare("a", at(1)).unwrap();

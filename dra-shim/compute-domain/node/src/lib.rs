@@ -12,13 +12,9 @@
 //!                        │
 //! facts: DomainState, Hardware (fabric, major)     looked up by the caller
 //!                        ▼
-//! NodeClaims::start         removes the state of an earlier boot, aligns specs with records
-//! NodeClaims::prepare       record Started ──► CDI spec ──► record Completed ──► devices for kubelet
-//! NodeClaims::unprepare     CDI spec removed ──► record removed, or Aborted
-//! NodeClaims::repair_specs  rewrites specs that were removed externally
-//! NodeClaims::rebuild       after damage: restores the lost records
-//! NodeClaims::channel_owner which claim owns the channel that a container requests
-//! AbsenceTracker            which recorded claims were deleted long enough ago to be unprepared
+//! ImexChannels::start       opens the node's claims: NodeClaims, see node-claims
+//! PrepareInput::prepare     record Started ──► CDI spec ──► record Completed ──► devices for kubelet
+//! channel_owner             which claim owns the channel that a container requests
 //! ```
 //!
 //! How a claim is prepared and unprepared, once the caller has read it from the API server:
@@ -29,11 +25,12 @@
 //! use compute_domain_api::names::DOMAIN_LABEL;
 //! use compute_domain_api::{Isolation, Sharing};
 //! use compute_domain_node::{
-//!     ChannelRequest, DomainState, HolderPolicy, Hardware, Moment, NodeClaims, PrepareInput,
+//!     ChannelRequest, DomainState, Hardware, HolderPolicy, ImexChannels, PrepareInput,
 //! };
 //! use dra_checkpoint::{BootId, ClaimRef, ClaimStatus};
 //! use durable_file::OsDir;
 //! use imex_cdi::{ChannelId, read_channel_major};
+//! use node_claims::Moment;
 //! # use nvml_clique::{ClusterUuid, Fabric, Gpu, GpuFabricState, GpuRef, NodeFabricState};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -56,12 +53,11 @@
 //! # let state = NodeFabricState::default().next(fabric.event());
 //! // Once for each process. `HolderPolicy::new` takes the program's settings.
 //! let holder_policy = HolderPolicy { isolation: Isolation::Channel, sharing: Sharing::Many { slots: 64 } };
-//! let (node, _report) = NodeClaims::start(
+//! let (node, _report) = ImexChannels::new(holder_policy).start(
 //!     Arc::new(OsDir::create(&plugin_dir, 0o750)?),
 //!     Arc::new(OsDir::create(&cdi_root, 0o755)?), // /var/run/cdi
 //!     BootId::current()?,
 //!     read_channel_major(&proc_devices).ok(), // /proc/devices
-//!     holder_policy,
 //! )?;
 //!
 //! // What the claim requests: from `status` and `metadata.labels` of the ResourceClaim.
@@ -85,7 +81,7 @@
 //!     hardware: &hardware,
 //!     now: Moment::now(),
 //! };
-//! let prepared = node.prepare(&input)?;
+//! let prepared = input.prepare(&node)?;
 //! let [device] = prepared.devices.try_into().map_err(|_| "a channel claim has one device")?;
 //! assert_eq!(device.device_name, "channel-0"); // the allocated device, for kubelet
 //! let opened = ["k8s.compute-domain.nvidia.com/claim=0b5a-channel-7".to_owned()];
@@ -101,26 +97,20 @@
 //! directories), `imex-cdi` (channels, the major) and `nvml-clique` (the fabric). `dra-kubelet`
 //! talks to kubelet.
 //!
-//! Two tables decide: [`lifecycle`] has the durable steps of every call from every state of a
+//! Two tables decide: `node_claims::lifecycle` has the durable steps of every call from every state of a
 //! claim, [`policy`] what the hardware's state allows. `ARCHITECTURE.md` shows both under "States".
-//!
-//! Only a Completed record holds a device. [`HolderPolicy`] decides which claim may hold which device, in
-//! the commit that writes the record ([`dra_checkpoint::Store`]). The commit runs under a lock that
-//! the Go driver's plugin on the same node takes, too. A CDI spec is removed only inside such a
-//! commit.
+//! [`HolderPolicy`] decides which claim may hold which device.
 
 #![forbid(unsafe_code)]
 
-mod absence_tracker;
-mod begin_prepare;
 mod channel_owner;
+mod channels;
 #[cfg(test)]
 mod conformance_tests;
 #[cfg(test)]
 mod crash_tests;
 mod device_group;
 mod drained;
-mod end_prepare;
 mod error;
 mod hardware;
 mod held_channels;
@@ -128,45 +118,38 @@ mod holder_policy;
 #[cfg(test)]
 mod holder_policy_model_tests;
 mod imex_daemon;
-pub mod lifecycle;
-mod moment;
-mod node_claims;
 pub mod policy;
 mod prepare;
-mod rebuild;
-mod repair;
+#[cfg(test)]
+mod rebuild_tests;
+#[cfg(test)]
+mod repair_tests;
 mod request;
 #[cfg(test)]
 mod sequence_tests;
 mod shared_marker;
-mod spec;
-mod start;
+#[cfg(test)]
+mod start_tests;
 #[cfg(test)]
 mod test_objects;
 mod text;
 #[cfg(test)]
 mod two_instances_tests;
-mod unprepare;
 
-pub use absence_tracker::{ABSENT_FOR, AbsenceTracker, Presence};
 pub use channel_owner::{
-    ChannelOwner, Unexplained, channels_to_explain, describe_requests, has_channel,
-    is_reserved_for, owner_among, sentence, unexplained,
+    ChannelOwner, Unexplained, channel_owner, channels_to_explain, describe_requests, has_channel,
+    has_unique_name, is_reserved_for, owner_among, sentence, unexplained,
 };
-pub use device_group::{
-    ConfigState, DeviceDetails, DeviceGroup, DeviceInfo, KubeletDevice, PreparedDevice,
-};
+pub use channels::{ImexChannels, NodeClaims, PlannedChannel, WantedChannel};
+pub use device_group::{ConfigState, DeviceDetails, DeviceGroup, DeviceInfo, PreparedDevice};
 pub use dra_common::Class;
-pub use error::{ChannelSource, PrepareError, UnprepareError};
+pub use drained::drained;
+pub use error::{ChannelSource, PrepareError};
 pub use hardware::Hardware;
+pub use held_channels::{channel_of, prepared_channels, records_node_device, records_share};
 pub use holder_policy::{DomainState, HolderPolicy, Holding};
 pub use imex_daemon::{ImexDaemon, ImexDaemonError};
-pub use moment::Moment;
-pub use node_claims::{NodeClaims, WriterError};
 pub use prepare::{PrepareInput, Prepared};
-pub use rebuild::{AllocatedClaim, RebuildReport};
 pub use request::ChannelRequest;
 pub use shared_marker::{SHARED_MARKER, SharedMarker};
-pub use spec::RepairReport;
-pub use start::{StartError, StartReport};
 pub use text::with_hint;

@@ -136,12 +136,15 @@ fn an_unprepare_in_another_process_aborts_a_prepare_in_progress() {
     new.unprepare("claim-1", at(1)).unwrap();
 
     write_spec(&old, &input);
-    assert!(matches!(end(&old, &input), Err(PrepareError::Aborted)));
+    assert!(matches!(
+        end(&old, &input),
+        Err(PrepareError::Claim(node_claims::PrepareError::Aborted))
+    ));
     assert_eq!(disks.spec_of(&claim), None);
     // A late Prepare for the same status waits; a new pod's succeeds, and so does the same one later.
     assert!(matches!(
         prepare_in(&old, &claim, &status, &hardware, at(60)),
-        Err(PrepareError::Aborted)
+        Err(PrepareError::Claim(node_claims::PrepareError::Aborted))
     ));
     prepare_in(
         &old,
@@ -312,7 +315,10 @@ fn setting_the_clock_neither_shortens_nor_extends_a_fence() {
         let early = at_clocks(89 + jump, 89);
         node.expire(early).unwrap();
         assert!(
-            matches!(retried(&node, early), Err(PrepareError::Aborted)),
+            matches!(
+                retried(&node, early),
+                Err(PrepareError::Claim(node_claims::PrepareError::Aborted))
+            ),
             "{jump}"
         );
         retried(&node, at_clocks(90 + jump, 90)).unwrap_or_else(|error| panic!("{jump}: {error}"));
@@ -328,11 +334,11 @@ fn a_fence_of_another_process_that_lies_in_the_future_holds_for_ninety_seconds()
     // The clock is set back before the other process sees the record.
     assert!(matches!(
         retried(&new, at_clocks(0, 0)),
-        Err(PrepareError::Aborted)
+        Err(PrepareError::Claim(node_claims::PrepareError::Aborted))
     ));
     assert!(matches!(
         retried(&new, at_clocks(89, 89)),
-        Err(PrepareError::Aborted)
+        Err(PrepareError::Claim(node_claims::PrepareError::Aborted))
     ));
     retried(&new, at_clocks(90, 90)).unwrap();
 }

@@ -1,16 +1,22 @@
 //! Recovery of a damaged checkpoint: no claim is prepared until specs and API
 //! server have revealed the holders.
 
+use std::sync::Arc;
+
 use compute_domain_api::{Isolation, Sharing};
 use dra_checkpoint::{BootId, Checkpoint, Damage, DamageReason};
 use durable_file::{Dir as _, SimDir};
+use imex_cdi::ChannelId;
+use node_claims::{AllocatedClaim, StartReport};
 
-use super::*;
 use crate::test_objects::{
     Disks, EXCLUSIVE, at, mk_claim, mk_hardware, mk_input, mk_labelled_request, mk_status,
     prepare_input,
 };
-use crate::{PrepareError, PrepareInput, StartReport};
+use crate::{
+    ChannelRequest, DeviceGroup, DomainState, ImexChannels, NodeClaims, PrepareError, PrepareInput,
+    channel_of, prepared_channels,
+};
 
 fn mk_allocated(uid: &str) -> AllocatedClaim {
     AllocatedClaim {
@@ -28,14 +34,11 @@ fn prepare(node: &NodeClaims, allocated: &AllocatedClaim) -> Result<(), PrepareE
 
 fn start(checkpoint: &SimDir, cdi: &SimDir, boot: &str) -> (NodeClaims, StartReport) {
     let boot = BootId::new(boot).unwrap();
-    NodeClaims::start(
-        Arc::new(checkpoint.clone()),
-        Arc::new(cdi.clone()),
-        boot,
-        mk_hardware().major.ok(),
-        EXCLUSIVE,
-    )
-    .unwrap()
+    let (checkpoint, cdi) = (Arc::new(checkpoint.clone()), Arc::new(cdi.clone()));
+    let major = mk_hardware().major.ok();
+    ImexChannels::new(EXCLUSIVE)
+        .start(checkpoint, cdi, boot, major)
+        .unwrap()
 }
 
 /// A node on which `holder` is prepared and whose checkpoint is then torn.
@@ -60,7 +63,9 @@ fn until_rebuilt_nothing_is_prepared_and_no_file_is_removed() {
     assert!(matches!(report.damage, Damage::Damaged { .. }));
     assert!(matches!(
         prepare(&node, &mk_allocated("other")),
-        Err(PrepareError::NeedsRecovery)
+        Err(PrepareError::Claim(
+            node_claims::PrepareError::NeedsRecovery
+        ))
     ));
     assert_eq!(cdi.list().unwrap().len(), 1);
 }
@@ -78,11 +83,16 @@ fn a_removed_checkpoint_is_rebuilt_like_a_damaged_one() {
             "{report:?}"
         );
         let refused = prepare(&node, &mk_allocated("other"));
-        assert!(matches!(refused, Err(PrepareError::NeedsRecovery)));
+        assert!(matches!(
+            refused,
+            Err(PrepareError::Claim(
+                node_claims::PrepareError::NeedsRecovery
+            ))
+        ));
         assert_eq!(cdi.list().unwrap().len(), 1);
     }
     let (node, _) = start(&checkpoint, &cdi, "boot-1");
-    node.rebuild(vec![mk_allocated("holder")], mk_hardware().major.ok())
+    node.rebuild(vec![mk_allocated("holder")], &mk_hardware().major.ok())
         .unwrap();
     let refused = prepare(&node, &mk_allocated("other"));
     assert!(matches!(refused, Err(PrepareError::InUse { .. })));
@@ -99,7 +109,7 @@ fn the_spec_of_an_allocated_claim_that_this_driver_does_not_prepare_stays() {
         claim: mk_claim("holder"),
         status: mk_status("pod-1", "daemon-0"),
     };
-    node.rebuild(vec![of_a_daemon], mk_hardware().major.ok())
+    node.rebuild(vec![of_a_daemon], &mk_hardware().major.ok())
         .unwrap();
     assert_eq!(cdi.list().unwrap().len(), 1);
     prepare(&node, &mk_allocated("other")).unwrap();
@@ -108,7 +118,7 @@ fn the_spec_of_an_allocated_claim_that_this_driver_does_not_prepare_stays() {
         .replace("checkpoint.json", br#"{"checksum":10"#, 0o600)
         .unwrap();
     let (node, _) = start(&checkpoint, &cdi, "boot-1");
-    node.rebuild(vec![mk_allocated("other")], mk_hardware().major.ok())
+    node.rebuild(vec![mk_allocated("other")], &mk_hardware().major.ok())
         .unwrap();
     assert_eq!(cdi.list().unwrap().len(), 1, "it is not allocated any more");
 }
@@ -142,7 +152,12 @@ fn restoring_an_older_checkpoint_costs_no_claim_its_spec() {
                 matches!(node.damage(), Damage::Damaged { reason: found, .. } if found == reason)
             );
             let refused = prepare(&node, &mk_allocated("other"));
-            assert!(matches!(refused, Err(PrepareError::NeedsRecovery)));
+            assert!(matches!(
+                refused,
+                Err(PrepareError::Claim(
+                    node_claims::PrepareError::NeedsRecovery
+                ))
+            ));
             assert_eq!(cdi.list().unwrap().len(), 1);
             // Also for a process that starts now.
             let (other, _) = start(&checkpoint, &cdi, "boot-1");
@@ -150,14 +165,14 @@ fn restoring_an_older_checkpoint_costs_no_claim_its_spec() {
 
             let allocated = is_allocated.then(|| mk_allocated("holder"));
             let allocated = allocated.into_iter().collect();
-            let report = node.rebuild(allocated, mk_hardware().major.ok()).unwrap();
+            let report = node.rebuild(allocated, &mk_hardware().major.ok()).unwrap();
             assert_eq!(node.damage(), Damage::None);
             let (restored, removed) = (report.restored.len(), report.removed.len());
             assert_eq!(
                 (restored, removed),
                 (is_allocated.into(), (!is_allocated).into())
             );
-            assert_eq!(node.prepared_channels(), restored);
+            assert_eq!(prepared_channels(&node.view()), restored);
             let other = prepare(&node, &mk_allocated("other"));
             assert_eq!(other.is_ok(), !is_allocated, "{other:?}");
             node.note_lost_claims().unwrap();
@@ -189,9 +204,9 @@ fn restoring_a_checkpoint_of_an_earlier_boot_costs_no_claim_its_spec() {
     assert!(matches!(report.damage, Damage::Damaged { .. }));
     let lost: Vec<_> = node.lost_claims().unwrap().into_iter().collect();
     assert_eq!(lost, ["holder"]);
-    node.rebuild(vec![mk_allocated("holder")], mk_hardware().major.ok())
+    node.rebuild(vec![mk_allocated("holder")], &mk_hardware().major.ok())
         .unwrap();
-    assert!(node.channel("holder").is_some());
+    assert!(channel_of(&node.view(), "holder").is_some());
 }
 
 #[test]
@@ -203,10 +218,11 @@ fn a_stray_spec_that_cannot_be_removed_is_damage_only_once() {
     std::fs::create_dir_all(root.path().join(stray).join("full")).unwrap();
     let (checkpoint, boot) = (SimDir::new(), BootId::new("boot-1").unwrap());
     let major = mk_hardware().major.ok();
-    let (node, report) =
-        NodeClaims::start(Arc::new(checkpoint.clone()), cdi, boot, major, EXCLUSIVE).unwrap();
+    let (node, report) = ImexChannels::new(EXCLUSIVE)
+        .start(Arc::new(checkpoint.clone()), cdi, boot, major)
+        .unwrap();
     assert!(matches!(report.damage, Damage::Damaged { .. }));
-    let report = node.rebuild(Vec::new(), major).unwrap();
+    let report = node.rebuild(Vec::new(), &major).unwrap();
     assert_eq!((report.removed.len(), report.failures.len()), (0, 1));
     node.note_lost_claims().unwrap();
     assert_eq!(node.damage(), Damage::None);
@@ -230,7 +246,7 @@ fn a_live_claim_with_a_spec_is_a_holder_and_a_spec_without_a_live_claim_is_remov
     let rebuilt = node
         .rebuild(
             vec![mk_allocated("holder"), mk_allocated("never-prepared-here")],
-            mk_hardware().major.ok(),
+            &mk_hardware().major.ok(),
         )
         .unwrap();
 
@@ -244,7 +260,10 @@ fn a_live_claim_with_a_spec_is_a_holder_and_a_spec_without_a_live_claim_is_remov
     ));
     // And the next process starts without damage.
     let (node, report) = start(&checkpoint, &cdi, "boot-1");
-    assert_eq!((report.damage, node.prepared_channels()), (Damage::None, 1));
+    assert_eq!(
+        (report.damage, prepared_channels(&node.view())),
+        (Damage::None, 1)
+    );
 }
 
 /// The text with its last `from`, which is in V2, replaced.
@@ -339,7 +358,7 @@ fn a_holder_that_a_damaged_checkpoint_still_names_is_kept_without_spec_and_api_s
                 "{name}: {report:?}"
             );
             assert!(node.lost_claims().unwrap().is_empty(), "{name}");
-            node.rebuild(Vec::new(), mk_hardware().major.ok()).unwrap();
+            node.rebuild(Vec::new(), &mk_hardware().major.ok()).unwrap();
 
             let refused = prepare(&node, &mk_allocated("other"));
             assert!(
@@ -371,9 +390,9 @@ fn damage_found_after_a_reboot_has_no_holders() {
 
     let (node, _) = start(&checkpoint, &cdi, "boot-2");
     assert!(node.lost_claims().unwrap().is_empty());
-    node.rebuild(vec![mk_allocated("holder")], mk_hardware().major.ok())
+    node.rebuild(vec![mk_allocated("holder")], &mk_hardware().major.ok())
         .unwrap();
-    assert_eq!(node.prepared_channels(), 0);
+    assert_eq!(prepared_channels(&node.view()), 0);
     prepare(&node, &mk_allocated("other")).unwrap();
 }
 
@@ -390,13 +409,15 @@ fn damage_under_a_running_node_is_found_by_the_next_call_and_rebuilt_without_a_r
     assert!(matches!(node.damage(), Damage::Damaged { .. }));
     assert!(matches!(
         prepare(&node, &mk_allocated("other")),
-        Err(PrepareError::NeedsRecovery)
+        Err(PrepareError::Claim(
+            node_claims::PrepareError::NeedsRecovery
+        ))
     ));
 
-    node.rebuild(vec![mk_allocated("holder")], mk_hardware().major.ok())
+    node.rebuild(vec![mk_allocated("holder")], &mk_hardware().major.ok())
         .unwrap();
     assert_eq!(node.damage(), Damage::None);
-    assert_eq!(node.prepared_channels(), 1);
+    assert_eq!(prepared_channels(&node.view()), 1);
 }
 
 #[test]
@@ -452,9 +473,9 @@ fn a_rebuilt_record_opens_the_channel_of_its_spec_and_is_dropped_if_that_is_lost
                 .unwrap();
         }
         let node = disks.start();
-        node.rebuild(vec![holder], mk_hardware().major.ok())
+        node.rebuild(vec![holder], &mk_hardware().major.ok())
             .unwrap();
-        let rebuilt = node.channel("holder").map(ChannelId::get);
+        let rebuilt = channel_of(&node.view(), "holder").map(ChannelId::get);
         assert_eq!(rebuilt, channel, "{spec:?}");
         let spec_now = disks.spec_of(&mk_claim("holder"));
         let opens = |spec: &String| spec.contains("/dev/nvidia-caps-imex-channels/channel77");

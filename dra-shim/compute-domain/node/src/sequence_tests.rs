@@ -276,7 +276,7 @@ impl Run {
         if !self.unsure {
             self.holders = BTreeSet::from([holder]);
             // As the plugin does every few seconds.
-            let repaired = self.node.repair_specs(mk_hardware().major.ok()).unwrap();
+            let repaired = self.node.repair_specs(&mk_hardware().major.ok()).unwrap();
             self.check(repaired.failures.is_empty(), "a spec cannot be repaired");
             self.check_specs(&self.disks, holder);
         }

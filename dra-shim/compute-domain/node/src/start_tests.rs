@@ -1,8 +1,9 @@
 //! Starts over simulated directories.
 
+use dra_checkpoint::Damage;
 use durable_file::Dir as _;
 
-use super::*;
+use crate::prepared_channels;
 use crate::test_objects::{Disks, mk_claim, prepare};
 
 #[test]
@@ -18,7 +19,10 @@ fn after_a_reboot_records_and_specs_are_removed() {
     let disks = Disks::default();
     prepare(&disks.start(), &mk_claim("claim-1")).unwrap();
     let (node, report) = disks.try_start("boot-2").unwrap();
-    assert_eq!((report.removed_records, node.prepared_channels()), (1, 0));
+    assert_eq!(
+        (report.removed_records, prepared_channels(&node.view())),
+        (1, 0)
+    );
     assert_eq!(
         disks.spec_of(&mk_claim("claim-1")),
         None,

@@ -4,17 +4,17 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use compute_domain_api::{Isolation, Sharing};
-use dra_checkpoint::{BootId, ClaimRef, ClaimStatus};
+use dra_checkpoint::{BootId, ClaimRef, ClaimStatus, KubeletDevice};
 use durable_file::{Dir as _, SimDir, Step};
-use imex_cdi::{ChannelId, ClaimDevice, ClaimUid, ReadMajorError, channel_major};
+use imex_cdi::{ClaimSpecs, ClaimUid, Kind, ReadMajorError, channel_major};
 use jiff::Timestamp;
+use node_claims::{Moment, StartError, StartReport, Started};
 use nvml_clique::{ClusterUuid, Fabric, Gpu, GpuFabricState, GpuRef, NodeFabricState};
 
-use crate::end_prepare::EndPrepare;
-use crate::prepare::AfterBegin;
+use crate::channels::PlannedChannel;
 use crate::{
-    ChannelRequest, DomainState, Hardware, HolderPolicy, KubeletDevice, Moment, NodeClaims,
-    PrepareError, PrepareInput, Prepared, StartError, StartReport,
+    ChannelRequest, DomainState, Hardware, HolderPolicy, ImexChannels, NodeClaims, PrepareError,
+    PrepareInput, Prepared,
 };
 
 /// The UID of the claims' domain.
@@ -50,14 +50,22 @@ impl Disks {
     }
 
     pub(crate) fn try_start(&self, boot: &str) -> Result<(NodeClaims, StartReport), StartError> {
+        self.start_with(ImexChannels::new(self.holder_policy), boot)
+    }
+
+    pub(crate) fn start_with(
+        &self,
+        channels: ImexChannels,
+        boot: &str,
+    ) -> Result<(NodeClaims, StartReport), StartError> {
         let boot = BootId::new(boot).unwrap();
-        NodeClaims::start(
-            Arc::new(self.checkpoint.clone()),
-            Arc::new(self.cdi.clone()),
-            boot,
-            mk_hardware().major.ok(),
-            self.holder_policy,
-        )
+        let (checkpoint, cdi) = (self.checkpoint.clone(), self.cdi.clone());
+        let major = mk_hardware().major.ok();
+        channels.start(Arc::new(checkpoint), Arc::new(cdi), boot, major)
+    }
+
+    pub(crate) fn specs(&self) -> ClaimSpecs {
+        ClaimSpecs::new(Arc::new(self.cdi.clone()), Kind::compute_domain_claim())
     }
 
     /// The same node with another policy from its next start on.
@@ -115,8 +123,8 @@ pub(crate) fn prepare_in(
     hardware: &Hardware,
     now: Moment,
 ) -> Result<Prepared, PrepareError> {
-    if let Some(prepared) = node.already_prepared(claim, hardware.major.as_ref().ok().copied())? {
-        return Ok(prepared);
+    if let Some(devices) = node.already_prepared(claim, hardware.major.as_ref().ok().copied())? {
+        return Ok(devices.into());
     }
     let request = ChannelRequest::from_status(status)?;
     prepare_input(
@@ -133,18 +141,17 @@ pub(crate) fn prepare_input(
     node: &NodeClaims,
     input: PrepareInput<'_>,
 ) -> Result<Prepared, PrepareError> {
-    node.prepare(&input)
+    input.prepare(node)
 }
 
 /// The part of a Prepare under the first lock.
 pub(crate) fn begin(node: &NodeClaims, input: PrepareInput<'_>) -> Result<(), PrepareError> {
-    node.begin(&input).map(drop)
+    node.begin(input.for_channels(node.devices())).map(drop)
 }
 
 /// The part of a Prepare between its two locks.
 pub(crate) fn write_spec(node: &NodeClaims, input: &PrepareInput<'_>) {
-    let uid = ClaimUid::new(input.claim.uid.as_str()).unwrap();
-    node.specs.ensure(&uid, &[device(node, input)]).unwrap();
+    node.write_spec(&started(node, input)).unwrap();
 }
 
 /// The part of a Prepare under the second lock.
@@ -152,32 +159,23 @@ pub(crate) fn end(
     node: &NodeClaims,
     input: &PrepareInput<'_>,
 ) -> Result<Vec<KubeletDevice>, PrepareError> {
-    let ending = EndPrepare {
+    node.end(started(node, input))
+}
+
+/// As if this process had begun the Prepare.
+fn started(node: &NodeClaims, input: &PrepareInput<'_>) -> Started<ImexChannels> {
+    let major = input.hardware.major.as_ref().ok().copied();
+    Started {
         uid: ClaimUid::new(input.claim.uid.as_str()).unwrap(),
         status: input.status.clone(),
-        request: input.request.clone(),
-        channel: opened(node, input),
-        major: Some(*input.hardware.major.as_ref().unwrap()),
-        daemon: None,
-        group: input
-            .request
-            .device_group(opened(node, input), vec!["id".to_owned()]),
-    };
-    node.end(AfterBegin::Continues(Box::new(ending)))
-}
-
-fn device(node: &NodeClaims, input: &PrepareInput<'_>) -> ClaimDevice {
-    let major = input.hardware.major.as_ref().unwrap();
-    ClaimDevice::imex_channel(opened(node, input), *major)
-}
-
-/// The channel that the claim opens.
-fn opened(node: &NodeClaims, input: &PrepareInput<'_>) -> ChannelId {
-    let namespace = &input.claim.namespace;
-    let channel = node
-        .holder_policy
-        .channel(input.request, input.domain, namespace);
-    channel.unwrap()
+        plan: PlannedChannel {
+            request: input.request.clone(),
+            channel: input.channel(node.devices()).unwrap(),
+            major,
+            daemon: None,
+        },
+        facts: major,
+    }
 }
 
 pub(crate) fn prepare(node: &NodeClaims, claim: &ClaimRef) -> Result<Prepared, PrepareError> {

@@ -4,12 +4,13 @@
 use std::time::Duration;
 
 use durable_file::Dir as _;
+use node_claims::WriterError;
 
 use crate::test_objects::{
     Disks, at, begin, end, mk_claim, mk_hardware, mk_input, mk_status, prepare, prepare_input,
     write_spec,
 };
-use crate::{ChannelRequest, DomainState, PrepareError, PrepareInput, Prepared, WriterError};
+use crate::{ChannelRequest, DomainState, PrepareError, PrepareInput, Prepared};
 
 /// The CDI device ids of the answer.
 fn ids(prepared: &Prepared) -> Vec<&str> {
@@ -40,7 +41,7 @@ fn a_claim_that_the_other_instance_has_prepared_is_answered_without_a_write() {
     let writes = disks.checkpoint_writes();
     let major = mk_hardware().major.ok();
     let again = new.already_prepared(&claim, major).unwrap().unwrap();
-    assert_eq!(ids(&again), ids(&prepared));
+    assert_eq!(ids(&again.into()), ids(&prepared));
     assert_eq!(disks.checkpoint_writes(), writes);
 }
 
@@ -106,7 +107,10 @@ fn a_late_prepare_keeps_the_spec_of_the_newer_one_which_rewrites_it() {
         begin(&new, input(1)).unwrap();
         write_spec(&new, &input(1));
 
-        assert!(matches!(end(&old, &input(0)), Err(PrepareError::Aborted)));
+        assert!(matches!(
+            end(&old, &input(0)),
+            Err(PrepareError::Claim(node_claims::PrepareError::Aborted))
+        ));
         assert!(disks.spec_of(&claim).is_some(), "it is the newer one's");
 
         // Whatever else happens to the file:

@@ -8,8 +8,9 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use compute_domain_node::{NodeClaims, Presence};
+use compute_domain_node::{NodeClaims, has_unique_name};
 use dra_checkpoint::ClaimRef;
+use node_claims::Presence;
 use nri_plugin::api::PodSandbox;
 
 use crate::claim_lookup::ClaimLookup;
@@ -56,7 +57,7 @@ impl PodClaims {
         let named = self.names(pod).await?;
         for claim in candidates {
             if named.contains(&claim.name)
-                && (recorded.has_unique_name(claim)
+                && (has_unique_name(&recorded.view(), claim)
                     || self.claims.presence(claim).await == Presence::Present)
             {
                 return Ok(true);

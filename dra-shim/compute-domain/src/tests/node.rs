@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use compute_domain_api::Isolation;
-use compute_domain_node::{ImexDaemon, NodeClaims};
+use compute_domain_node::{ImexChannels, ImexDaemon, NodeClaims};
 use daemon_runtime::{Events, Liveness};
 use dra_checkpoint::BootId;
 use dra_kubelet::{
@@ -154,11 +154,12 @@ pub(crate) fn open(root: &Path, daemon: Option<&Path>) -> Arc<NodeClaims> {
     let dir = |name: &str| Arc::new(OsDir::create(root.join(name), 0o755).unwrap());
     let boot = BootId::new("boot-1").unwrap();
     let (data, cdi) = (dir("data"), dir("cdi"));
-    let (claims, _) = NodeClaims::start(data, cdi, boot.clone(), None, EXCLUSIVE).unwrap();
-    Arc::new(match daemon {
-        Some(dir) => claims.with_daemon(ImexDaemon::new(dir, boot)),
-        None => claims,
-    })
+    let channels = ImexChannels::new(EXCLUSIVE);
+    let channels = match daemon {
+        Some(dir) => channels.with_daemon(ImexDaemon::new(dir, boot.clone())),
+        None => channels,
+    };
+    Arc::new(channels.start(data, cdi, boot, None).unwrap().0)
 }
 
 /// A claim whose name is its UID.

@@ -264,7 +264,7 @@ async fn damage_causes_lists_of_claims_only_if_a_claim_can_be_lost() {
         requests.retain(|request| request != "patch resourceclaims/status");
         assert_eq!(requests, of_table(event), "{event}");
         assert_eq!(allocated.len(), claims);
-        damaged.rebuild(allocated, None).unwrap();
+        damaged.rebuild(allocated, &None).unwrap();
         assert_eq!(damaged.recorded_claims().len(), claims);
     }
     assert_eq!(json!(node.recorded()), json!(["a"]));

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use compute_domain_node::ABSENT_FOR;
 use dra_kubelet::PreparedDevice;
+use node_claims::ABSENT_FOR;
 use tokio::time::{Instant, sleep};
 
 use crate::GIVE_UP;

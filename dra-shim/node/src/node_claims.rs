@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use dra_checkpoint::{ClaimRef, Claims, CommitError, Damage, Store, StoreError, View};
+use dra_checkpoint::{ClaimRef, Claims, CommitError, Damage, Payload, Store, StoreError, View};
 use imex_cdi::ClaimSpecs;
 
-use crate::device_group::DeviceGroup;
-use crate::holder_policy::HolderPolicy;
-use crate::imex_daemon::ImexDaemon;
+use crate::devices::Devices;
+use crate::error::PrepareError;
 use crate::lifecycle::{ClaimState, Step, Transaction};
 use crate::moment::FenceClock;
 
@@ -25,13 +25,11 @@ use crate::moment::FenceClock;
 /// The caller ensures that [`prepare`](Self::prepare) and
 /// [`unprepare`](Self::unprepare) of one claim do not overlap in this process.
 #[derive(Debug)]
-pub struct NodeClaims {
-    pub(crate) store: Store<DeviceGroup>,
+pub struct NodeClaims<D: Devices> {
+    pub(crate) store: Store<D::Group>,
     pub(crate) specs: Arc<ClaimSpecs>,
     pub(crate) fences: Arc<FenceClock>,
-    pub(crate) holder_policy: HolderPolicy,
-    /// Only in driver-managed mode.
-    pub(crate) daemon: Option<Arc<ImexDaemon>>,
+    pub(crate) devices: Arc<D>,
     /// Claims not allocated to this node, with a spec that could not be removed. The next start retries.
     pub(crate) strays: Arc<Mutex<BTreeSet<String>>>,
 }
@@ -49,7 +47,34 @@ pub enum WriterError {
 
 // === impl NodeClaims ===
 
-impl NodeClaims {
+impl<D: Devices> NodeClaims<D> {
+    /// The records in this process's cache. Another process may have changed them.
+    pub fn view(&self) -> Arc<View<D::Group>> {
+        self.store.view()
+    }
+
+    /// The driver's devices.
+    pub fn devices(&self) -> &D {
+        &self.devices
+    }
+
+    /// Reads the records under the checkpoint's lock, so with the changes of other processes. Writes no file.
+    ///
+    /// # Errors
+    /// The checkpoint cannot be read within `limit`.
+    pub fn read_locked<R: Send + 'static>(
+        &self,
+        limit: Duration,
+        read: impl FnOnce(&View<D::Group>) -> R + Send + 'static,
+    ) -> Result<R, StoreError> {
+        let read = move |claims: &mut Claims<D::Group>| Ok::<_, Infallible>(read(claims));
+        match self.store.commit_within(limit, read) {
+            Ok(read) => Ok(read),
+            Err(CommitError::Refused(never)) => match never {},
+            Err(CommitError::Store(error)) => Err(error),
+        }
+    }
+
     /// The damage of the checkpoint. While it is damaged, the devices in use are
     /// unknown, and no claim is prepared until [`rebuild`](Self::rebuild). Any call
     /// may find damage, so check again periodically.
@@ -68,15 +93,6 @@ impl NodeClaims {
                 namespace: record.namespace.clone(),
             })
             .collect()
-    }
-
-    /// The number of channels that Completed records hold.
-    pub fn prepared_channels(&self) -> usize {
-        let view = self.store.view();
-        view.records_unchecked()
-            .flat_map(|(_, record)| record.devices())
-            .flat_map(DeviceGroup::channels)
-            .count()
     }
 
     /// Checks that the checkpoint can be changed now. Takes the lock, writes no file, and
@@ -102,26 +118,33 @@ impl NodeClaims {
     /// stays unchanged, but changes of specs are not undone.
     pub(crate) fn commit<R, E>(
         &self,
-        change: impl FnOnce(&mut Claims<DeviceGroup>) -> Result<R, E> + Send + 'static,
+        change: impl FnOnce(&mut Claims<D::Group>) -> Result<R, E> + Send + 'static,
     ) -> Result<R, E>
     where
         R: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        self.store.commit(change).map_err(either)
+        self.store.commit(change).map_err(|error| match error {
+            CommitError::Refused(error) => error,
+            CommitError::Store(error) => error.into(),
+        })
     }
-}
 
-fn either<E: From<StoreError>>(error: CommitError<E>) -> E {
-    match error {
-        CommitError::Refused(error) => error,
-        CommitError::Store(error) => error.into(),
+    /// [`commit`](Self::commit) of a Prepare, whose error is the driver's.
+    pub(crate) fn commit_prepare<R: Send + 'static>(
+        &self,
+        change: impl FnOnce(&mut Claims<D::Group>) -> Result<R, D::Error> + Send + 'static,
+    ) -> Result<R, D::Error> {
+        self.store.commit(change).map_err(|error| match error {
+            CommitError::Refused(error) => error,
+            CommitError::Store(error) => PrepareError::from(error).into(),
+        })
     }
 }
 
 /// The steps of a transaction that does not depend on the claim's spec.
-pub(crate) fn steps(
-    view: &View<DeviceGroup>,
+pub(crate) fn steps<G: Payload>(
+    view: &View<G>,
     uid: &str,
     transaction: Transaction,
 ) -> &'static [Step] {

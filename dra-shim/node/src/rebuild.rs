@@ -4,15 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use dra_checkpoint::lifecycle::{Event, Phase};
-use dra_checkpoint::{Boot, ClaimRef, ClaimStatus, Claims, View};
+use dra_checkpoint::{Boot, ClaimRef, ClaimStatus, Claims, Payload, View};
 use dra_common::error_chain;
-use imex_cdi::{ChannelId, ClaimSpecs, ClaimUid, DeviceName, Major};
+use imex_cdi::{ClaimSpecs, ClaimUid, DeviceName};
 
-use crate::device_group::DeviceGroup;
-use crate::holder_policy::{DomainState, HolderPolicy};
+use crate::devices::{Devices, Restored};
 use crate::lifecycle::{ClaimState, Step, Transaction};
 use crate::node_claims::{NodeClaims, steps};
-use crate::request::ChannelRequest;
 use crate::start::StartError;
 
 /// A claim that the API server reports as allocated on this node.
@@ -36,7 +34,7 @@ pub struct RebuildReport {
     pub failures: Vec<String>,
 }
 
-impl NodeClaims {
+impl<D: Devices> NodeClaims<D> {
     /// The UIDs of claims with a CDI spec on this node but no record: a damaged checkpoint may have
     /// lost them. No other claim can have been prepared here, so [`rebuild`](Self::rebuild) needs no
     /// others. A spec has only the UID: look up the claims among all claims of the cluster. Empty
@@ -84,9 +82,9 @@ impl NodeClaims {
     pub fn rebuild(
         &self,
         allocated: Vec<AllocatedClaim>,
-        major: Option<Major>,
+        facts: &D::Facts,
     ) -> Result<RebuildReport, StartError> {
-        let (specs, holder_policy) = (Arc::clone(&self.specs), self.holder_policy);
+        let (specs, devices) = (Arc::clone(&self.specs), Arc::clone(&self.devices));
         let mut report = self.commit(move |claims| {
             if matches!(claims.boot(), Boot::Changed { .. }) {
                 // No claim was prepared since the reboot: every spec is stale.
@@ -98,19 +96,10 @@ impl NodeClaims {
                 let Ok(uid) = ClaimUid::new(claim.uid.as_str()) else {
                     continue; // no spec has such a name
                 };
-                let Ok(request) = ChannelRequest::from_status(&status) else {
-                    others.insert(uid);
-                    continue;
-                };
-                let name = claim.clone();
-                if restore(
-                    claims,
-                    &specs,
-                    holder_policy,
-                    (&uid, claim),
-                    (status, request),
-                )? {
-                    restored.push(name);
+                match restore(claims, &*devices, &specs, &uid, (&claim, status))? {
+                    Outcome::Restored => restored.push(claim),
+                    Outcome::Foreign => drop(others.insert(uid)),
+                    Outcome::Unchanged => {}
                 }
             }
             claims.assume_same_boot()?;
@@ -125,7 +114,7 @@ impl NodeClaims {
         })?;
         // Specs that could not be removed would count as damage again.
         *self.strays() = self.lost_claims()?;
-        report.failures.extend(self.write_missing_specs(major)?);
+        report.failures.extend(self.write_missing_specs(facts)?);
         Ok(report)
     }
 
@@ -138,8 +127,8 @@ impl NodeClaims {
 /// Returns the names of the removed files, and the errors. Keeps the specs of `others`: claims that are allocated
 /// here, but that this driver does not prepare, such as those of the Go driver's IMEX daemons.
 // req: CKPT-14
-fn remove_specs_without_record(
-    claims: &Claims<DeviceGroup>,
+fn remove_specs_without_record<G: Payload>(
+    claims: &Claims<G>,
     specs: &ClaimSpecs,
     others: BTreeSet<ClaimUid>,
 ) -> Result<(Vec<String>, Vec<String>), StartError> {
@@ -158,8 +147,8 @@ fn remove_specs_without_record(
     Ok((swept.removed, failed.collect()))
 }
 
-fn lost_claims(
-    view: &View<DeviceGroup>,
+fn lost_claims<G: Payload>(
+    view: &View<G>,
     specs: &ClaimSpecs,
 ) -> Result<BTreeSet<String>, StartError> {
     if matches!(view.boot(), Boot::Changed { .. }) {
@@ -171,47 +160,40 @@ fn lost_claims(
     Ok(lost.map(str::to_owned).collect())
 }
 
-/// Restores the record if it was lost. Returns whether it was.
-fn restore(
-    claims: &mut Claims<DeviceGroup>,
+/// What became of an allocated claim.
+enum Outcome {
+    /// It had lost its record.
+    Restored,
+    /// It is not of this driver's kind.
+    Foreign,
+    Unchanged,
+}
+
+/// Restores the record if it was lost.
+fn restore<D: Devices>(
+    claims: &mut Claims<D::Group>,
+    devices: &D,
     specs: &ClaimSpecs,
-    holder_policy: HolderPolicy,
-    (uid, claim): (&ClaimUid, ClaimRef),
-    (status, request): (ClaimStatus, ChannelRequest),
-) -> Result<bool, StartError> {
+    uid: &ClaimUid,
+    (claim, status): (&ClaimRef, ClaimStatus),
+) -> Result<Outcome, StartError> {
     let state = ClaimState {
         record: claims.phase(uid.as_str()),
         has_spec: specs.exists(uid)?,
     };
     if *state.steps(Transaction::Rebuild) != [Step::Record(Event::Restore)] {
-        return Ok(false);
+        return Ok(Outcome::Unchanged);
     }
-    let Some(channel) = opened_channel(specs, holder_policy, uid, &request)? else {
-        return Ok(false);
-    };
-    let id = specs.id(uid, &channel.device_name()).to_string();
-    let group = request.device_group(channel, vec![id]);
-    claims.restore(&claim, status, vec![group])?;
-    Ok(state.record == Phase::Absent)
+    let id = |device: &DeviceName| specs.id(uid, device).to_string();
+    match devices.restored(&status, &specs.devices(uid)?, &id) {
+        Restored::Foreign => Ok(Outcome::Foreign),
+        Restored::Unknown => Ok(Outcome::Unchanged),
+        Restored::Devices(groups) => {
+            claims.restore(claim, status, groups)?;
+            Ok(match state.record {
+                Phase::Absent => Outcome::Restored,
+                _ => Outcome::Unchanged,
+            })
+        }
+    }
 }
-
-/// The channel that the claim opens, according to its spec: its containers have that channel.
-/// `None` if the spec is damaged, too, and each domain has its own channel: the claim must not
-/// open another channel from now on.
-fn opened_channel(
-    specs: &ClaimSpecs,
-    holder_policy: HolderPolicy,
-    uid: &ClaimUid,
-    request: &ChannelRequest,
-) -> Result<Option<ChannelId>, StartError> {
-    let devices = specs.devices(uid)?;
-    let names = devices.iter().map(DeviceName::as_str);
-    let mut channels = names.filter_map(|name| ChannelId::from_device_name(name).ok());
-    let domain = DomainState::Unassigned;
-    let by_request = || holder_policy.channel(request, domain, "").ok();
-    Ok(channels.next().or_else(by_request))
-}
-
-#[cfg(test)]
-#[path = "rebuild_tests.rs"]
-mod tests;

@@ -8,12 +8,11 @@ use dra_checkpoint::lifecycle::Event;
 use dra_checkpoint::{Boot, BootId, Damage, Refused, Store, StoreError};
 use dra_common::error_chain;
 use durable_file::Dir;
-use imex_cdi::{ClaimSpecs, ClaimSpecsError, ClaimUid, Kind, Major};
+use imex_cdi::{ClaimSpecs, ClaimSpecsError, ClaimUid, Kind};
 
-use crate::holder_policy::HolderPolicy;
+use crate::devices::Devices;
 use crate::lifecycle::{Step, Transaction};
 use crate::node_claims::{NodeClaims, steps};
-use crate::spec::rewrite_all;
 
 /// Result of [`NodeClaims::start`], for log and event.
 #[derive(Debug)]
@@ -48,15 +47,15 @@ pub enum StartError {
 
 // === impl NodeClaims ===
 
-impl NodeClaims {
+impl<D: Devices> NodeClaims<D> {
     /// Opens the checkpoint in `checkpoint` and the CDI specs in `cdi`, removes
     /// the state of an earlier boot, and writes missing specs. Needs no API server.
     /// A CDI spec without a record is damage: the checkpoint was removed, or
     /// replaced by an older one.
     ///
-    /// `boot` is the current boot's id, `major` the channel major if known: without
-    /// it, a missing spec is a failure in the report. `holder_policy` decides about every
-    /// claim from now on.
+    /// `kind` is the CDI kind of the claims' specs, `boot` the current boot's id. If `facts` do not
+    /// suffice to write a missing spec, that is a failure in the report. `devices` decides about
+    /// every claim from now on.
     ///
     /// # Errors
     /// [`StartError`]: retry later.
@@ -64,25 +63,25 @@ impl NodeClaims {
     pub fn start(
         checkpoint: Arc<dyn Dir>,
         cdi: Arc<dyn Dir>,
+        kind: Kind,
         boot: BootId,
-        major: Option<Major>,
-        holder_policy: HolderPolicy,
+        devices: D,
+        facts: &D::Facts,
     ) -> Result<(Self, StartReport), StartError> {
-        let specs = Arc::new(ClaimSpecs::new(cdi, Kind::compute_domain_claim()));
+        let specs = Arc::new(ClaimSpecs::new(cdi, kind));
         let (store, _) = Store::open(checkpoint, boot).map_err(StartError::Open)?;
         let claims = Self {
             store,
             specs,
             fences: Arc::default(),
-            holder_policy,
-            daemon: None,
+            devices: Arc::new(devices),
             strays: Arc::default(),
         };
         let removed_records = claims.end_earlier_boot()?;
         claims.note_lost_claims()?;
         let damage = claims.damage();
         let failures = match damage {
-            Damage::None => claims.write_missing_specs(major)?,
+            Damage::None => claims.write_missing_specs(facts)?,
             Damage::Damaged { .. } => Vec::new(),
         };
         let report = StartReport {
@@ -129,14 +128,8 @@ impl NodeClaims {
 
     /// Writes the missing specs of Completed records. Returns the errors.
     // req: NODE-25
-    pub(crate) fn write_missing_specs(
-        &self,
-        major: Option<Major>,
-    ) -> Result<Vec<String>, StartError> {
-        let specs = Arc::clone(&self.specs);
-        self.commit(move |claims| {
-            Ok(rewrite_all(claims, &specs, Transaction::Start, major).failures)
-        })
+    pub(crate) fn write_missing_specs(&self, facts: &D::Facts) -> Result<Vec<String>, StartError> {
+        Ok(self.rewrite_all(Transaction::Start, facts)?.failures)
     }
 }
 
@@ -163,7 +156,3 @@ impl From<ClaimSpecsError> for StartError {
         Self::Cdi(source)
     }
 }
-
-#[cfg(test)]
-#[path = "start_tests.rs"]
-mod tests;

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use dra_checkpoint::Claims;
 use dra_checkpoint::lifecycle::{Event, Phase};
+use dra_checkpoint::{Claims, Payload};
 use imex_cdi::{ClaimSpecs, ClaimUid};
 
-use crate::device_group::DeviceGroup;
+use crate::devices::Devices;
 use crate::error::UnprepareError;
 use crate::lifecycle::{Step, Transaction};
 use crate::moment::{FenceClock, Moment};
 use crate::node_claims::{NodeClaims, steps};
 
-impl NodeClaims {
+impl<D: Devices> NodeClaims<D> {
     /// Removes a claim's spec and record: when kubelet calls, and for a claim
     /// that [`AbsenceTracker`](crate::AbsenceTracker) reports as deleted. Needs local state
     /// only, not the claim object. Succeeds if there is no record.
@@ -58,15 +58,15 @@ impl NodeClaims {
 }
 
 /// Starts measuring the fence by the steady clock.
-fn note_fence(claims: &Claims<DeviceGroup>, fences: &FenceClock, uid: &str, now: Moment) {
+fn note_fence<G: Payload>(claims: &Claims<G>, fences: &FenceClock, uid: &str, now: Moment) {
     if let Some(record) = claims.get(uid) {
         fences.now(uid, record, now);
     }
 }
 
 // req: NODE-19
-fn remove(
-    claims: &mut Claims<DeviceGroup>,
+fn remove<G: Payload>(
+    claims: &mut Claims<G>,
     specs: &ClaimSpecs,
     uid: &str,
     now: Moment,

@@ -7,8 +7,6 @@ use std::time::Instant;
 use dra_checkpoint::{ClaimRecord, State};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::device_group::DeviceGroup;
-
 /// A point in time by two clocks: the wall clock, which other processes share but which may be
 /// set; and the monotonic clock, which is only meaningful in this process.
 #[derive(Debug, Clone, Copy)]
@@ -49,12 +47,7 @@ impl Moment {
 
 impl FenceClock {
     /// The time to compare with the record's fence at this moment.
-    pub(crate) fn now(
-        &self,
-        uid: &str,
-        record: &ClaimRecord<DeviceGroup>,
-        moment: Moment,
-    ) -> Timestamp {
+    pub(crate) fn now<G>(&self, uid: &str, record: &ClaimRecord<G>, moment: Moment) -> Timestamp {
         let State::Aborted {
             at: Some(aborted_at),
         } = record.state

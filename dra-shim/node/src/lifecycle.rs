@@ -13,7 +13,7 @@
 //! ends with an error before that step.
 //!
 //! ```
-//! use compute_domain_node::lifecycle::{ClaimState, Step, Transaction};
+//! use node_claims::lifecycle::{ClaimState, Step, Transaction};
 //! use dra_checkpoint::lifecycle::{Event, Phase};
 //!
 //! let prepared = ClaimState { record: Phase::Completed, has_spec: true };

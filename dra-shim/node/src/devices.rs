@@ -1,0 +1,92 @@
+//! What a driver adds to the life of its claims.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use dra_checkpoint::{ClaimRecord, ClaimStatus, KubeletDevice, Payload, View};
+use imex_cdi::{ClaimDevice, ClaimUid, DeviceName};
+
+use crate::error::PrepareError;
+
+/// The devices of one driver: which claim may have which device, and the CDI spec of a claim.
+///
+/// [`NodeClaims`](crate::NodeClaims) calls all methods on the checkpoint's thread, most of them under
+/// its lock: they answer from memory, or read a small file at most.
+pub trait Devices: fmt::Debug + Send + Sync + Sized + 'static {
+    /// One element of `preparedDevices` of a Completed record.
+    type Group: Payload + Clone + fmt::Debug;
+    /// What specs depend on besides records, such as a device major. Looked up by the caller.
+    type Facts: Clone + fmt::Debug + Send + 'static;
+    /// What one Prepare asks for, with all facts that the caller has looked up for it.
+    type Request: fmt::Debug + Send + 'static;
+    /// A request that was allowed: what the claim's spec and record will contain.
+    type Plan: fmt::Debug + Send + 'static;
+    /// Why a claim is not prepared.
+    type Error: std::error::Error + From<PrepareError> + Send + 'static;
+
+    /// Decides whether the claim may be prepared. Called under the lock, before anything is written.
+    ///
+    /// # Errors
+    /// Another claim holds a device, or the facts do not allow the request.
+    fn plan(
+        &self,
+        view: &View<Self::Group>,
+        claim: &ClaimUid,
+        request: Self::Request,
+    ) -> Result<Self::Plan, Self::Error>;
+
+    /// Decides again, in the commit that completes the record. Of two claims that want one device,
+    /// the second one fails here.
+    ///
+    /// # Errors
+    /// As [`plan`](Self::plan).
+    fn check(
+        &self,
+        view: &View<Self::Group>,
+        claim: &ClaimUid,
+        plan: &Self::Plan,
+    ) -> Result<(), Self::Error>;
+
+    /// The spec of a planned claim. `None`: the claim gets no CDI device.
+    fn spec(&self, plan: &Self::Plan) -> Option<Vec<ClaimDevice>>;
+
+    /// The devices of the record. `ids` are the CDI devices of [`spec`](Self::spec), in its order.
+    fn groups(&self, plan: &Self::Plan, ids: Vec<String>) -> Vec<Self::Group>;
+
+    /// The group's devices, as in the answer to kubelet.
+    fn kubelet_devices(group: &Self::Group) -> impl Iterator<Item = &KubeletDevice>;
+
+    /// Whether this driver can write the spec of a Completed record if it has all facts. Not of a
+    /// record of another driver's mode, or of one without CDI devices.
+    fn has_own_spec(record: &ClaimRecord<Self::Group>) -> bool;
+
+    /// The spec of a Completed record. `None`: it has no CDI device.
+    ///
+    /// # Errors
+    /// Why it cannot be written now. An existing spec is left as it is, and that is no failure.
+    fn recorded_spec(
+        &self,
+        record: &ClaimRecord<Self::Group>,
+        facts: &Self::Facts,
+    ) -> Result<Option<Vec<ClaimDevice>>, Self::Error>;
+
+    /// The devices of a claim that was prepared here but lost its record. `found` are the devices
+    /// in the text of its spec: empty if that is damaged, too. `id` is the CDI id of a device.
+    fn restored(
+        &self,
+        status: &ClaimStatus,
+        found: &BTreeSet<DeviceName>,
+        id: &dyn Fn(&DeviceName) -> String,
+    ) -> Restored<Self::Group>;
+}
+
+/// The devices of a claim that lost its record.
+#[derive(Debug)]
+pub enum Restored<G> {
+    /// Its containers have these.
+    Devices(Vec<G>),
+    /// They are unknown, and the claim must not get others from now on: its spec is removed.
+    Unknown,
+    /// The claim is not of this driver's kind: its spec stays.
+    Foreign,
+}
