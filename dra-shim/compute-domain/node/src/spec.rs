@@ -2,7 +2,7 @@
 
 use dra_checkpoint::{ClaimRecord, View};
 use dra_common::error_chain;
-use imex_cdi::{ChannelId, ClaimDevice, ClaimSpecs, ClaimUid, Ensured, Major};
+use imex_cdi::{ChannelId, ClaimSpec, ClaimSpecs, ClaimUid, Ensured, Major};
 
 use crate::device_group::{DeviceGroup, KubeletDevice};
 use crate::error::PrepareError;
@@ -27,7 +27,7 @@ pub(crate) fn ensure(
     channel: ChannelId,
     major: Major,
 ) -> Result<Ensured, PrepareError> {
-    let ensured = specs.ensure(uid, &[ClaimDevice::imex_channel(channel, major)]);
+    let ensured = specs.ensure(uid, &ClaimSpec::imex_channel(channel, major));
     ensured.map_err(|source| PrepareError::Cdi { source })
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use compute_domain_api::{Isolation, Sharing};
 use dra_checkpoint::{BootId, ClaimRef, ClaimStatus};
 use durable_file::{Dir as _, SimDir, Step};
-use imex_cdi::{ChannelId, ClaimDevice, ClaimUid, ReadMajorError, channel_major};
+use imex_cdi::{ChannelId, ClaimSpec, ClaimUid, ReadMajorError, channel_major};
 use jiff::Timestamp;
 use nvml_clique::{ClusterUuid, Fabric, Gpu, GpuFabricState, GpuRef, NodeFabricState};
 
@@ -144,7 +144,7 @@ pub(crate) fn begin(node: &NodeClaims, input: PrepareInput<'_>) -> Result<(), Pr
 /// The part of a Prepare between its two locks.
 pub(crate) fn write_spec(node: &NodeClaims, input: &PrepareInput<'_>) {
     let uid = ClaimUid::new(input.claim.uid.as_str()).unwrap();
-    node.specs.ensure(&uid, &[device(node, input)]).unwrap();
+    node.specs.ensure(&uid, &spec(node, input)).unwrap();
 }
 
 /// The part of a Prepare under the second lock.
@@ -166,9 +166,9 @@ pub(crate) fn end(
     node.end(AfterBegin::Continues(Box::new(ending)))
 }
 
-fn device(node: &NodeClaims, input: &PrepareInput<'_>) -> ClaimDevice {
+fn spec(node: &NodeClaims, input: &PrepareInput<'_>) -> ClaimSpec {
     let major = input.hardware.major.as_ref().unwrap();
-    ClaimDevice::imex_channel(opened(node, input), *major)
+    ClaimSpec::imex_channel(opened(node, input), *major)
 }
 
 /// The channel that the claim opens.
