@@ -147,14 +147,19 @@ impl ClaimUid {
         Self::new(uid).ok()
     }
 
-    /// The devices whose [CDI name](Self::device_name) is a word of `text`. The last word of a
-    /// text may be cut off, and does not count.
+    /// The devices whose [CDI name](Self::device_name) is the value of a key `name` in `text`, JSON
+    /// or YAML: paths and variables may have the UID, too. The last word of a text may be cut off,
+    /// and does not count.
     pub(crate) fn devices_in(&self, text: &str) -> BTreeSet<DeviceName> {
         let prefix = format!("{self}-");
         let ends = |c: char| !(c.is_ascii_alphanumeric() || "-_.:".contains(c));
         let mut words: Vec<_> = text.split(ends).collect();
         words.pop();
-        let devices = words.iter().filter_map(|word| word.strip_prefix(&prefix));
+        words.retain(|word| !matches!(*word, "" | ":"));
+        let devices = words.windows(2).filter_map(|words| match words {
+            ["name" | "name:", name] => name.strip_prefix(&prefix),
+            _ => None,
+        });
         devices
             .filter_map(|name| DeviceName::new(name).ok())
             .collect()
@@ -214,10 +219,17 @@ mod tests {
             devices("devices:\n- name: 0a-1b-channel-0\n"),
             ["channel-0"]
         );
-        assert_eq!(devices("0a-1b-b 0a-1b-a 0a-1b-b;"), ["a", "b"]);
+        assert_eq!(
+            devices("{name: 0a-1b-b}, {\"name\" : '0a-1b-a'}, {name: 0a-1b-b}"),
+            ["a", "b"]
+        );
+        let edits = r#"{"env":["A=0a-1b-c"],"mounts":[{"hostPath":"/mps/0a-1b-d/shm"}]}"#;
+        assert_eq!(devices(edits), [""; 0]);
         // Cut off, this could have been channel 12.
         assert_eq!(devices(r#"{"devices":[{"name":"0a-1b-channel-1"#), [""; 0]);
-        assert_eq!(devices("0a-1bc-x x-0a-1b-y 0a-1b-- 0a-1b "), [""; 0]);
+        for other in ["0a-1bc-x", "x-0a-1b-y", "0a-1b--", "0a-1b"] {
+            assert_eq!(devices(&format!("name: {other}\n")), [""; 0], "{other}");
+        }
         assert_eq!(devices(""), [""; 0]);
     }
 
