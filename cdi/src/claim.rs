@@ -34,16 +34,15 @@ pub struct ClaimUidError {
     shown: String,
 }
 
-/// One device of a claim. Two shares of one device in one claim are one `ClaimDevice`: the name has
-/// no share id, and the answer to kubelet names the same CDI device for both.
+/// The content of a claim's spec: its devices, and the edits that they have in common.
 ///
 /// ```
 /// use std::sync::Arc;
 ///
 /// use durable_file::OsDir;
 /// use imex_cdi::{
-///     ClaimDevice, ClaimSpecs, ClaimUid, ContainerEdits, DeviceName, DeviceNode, DeviceType, Hook,
-///     Kind, Mount, Permissions,
+///     ClaimDevice, ClaimSpec, ClaimSpecs, ClaimUid, ContainerEdits, DeviceName, DeviceNode,
+///     DeviceType, Hook, Kind, Mount, Permissions,
 /// };
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -54,7 +53,6 @@ pub struct ClaimUidError {
 ///     Kind::new("lamps.example.com", "claim")?,
 /// );
 /// let edits = ContainerEdits {
-///     env: vec!["LAMP=red".to_owned()],
 ///     device_nodes: vec![DeviceNode {
 ///         path: "/dev/lamp0".to_owned(),
 ///         device_type: Some(DeviceType::Char),
@@ -63,6 +61,11 @@ pub struct ClaimUidError {
 ///         permissions: Some(Permissions::READ_WRITE),
 ///         ..DeviceNode::default()
 ///     }],
+///     ..ContainerEdits::default()
+/// };
+/// let lamp = ClaimDevice { name: DeviceName::new("lamp-0")?, edits };
+/// let common = ContainerEdits {
+///     env: vec!["LAMPS=/usr/lib/lamp".to_owned()],
 ///     mounts: vec![Mount {
 ///         host_path: "/usr/lib/lamp".to_owned(),
 ///         container_path: "/usr/lib/lamp".to_owned(),
@@ -77,19 +80,28 @@ pub struct ClaimUidError {
 ///     }],
 ///     ..ContainerEdits::default()
 /// };
-/// let lamp = ClaimDevice { name: DeviceName::new("lamp-0")?, edits };
+/// let spec = ClaimSpec { common, devices: vec![lamp] };
 /// let claim = ClaimUid::new("0f6bb5a1-93a5-4d3c-8d0a-1d4f0a9a7b11")?;
-/// assert!(specs.spec(&claim, &[lamp.clone()])?.warnings().is_empty());
-/// assert!(specs.ensure(&claim, &[lamp])?.written);
+/// assert!(specs.spec(&claim, &spec)?.warnings().is_empty());
+/// assert!(specs.ensure(&claim, &spec)?.written);
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ClaimSpec {
+    /// What a container that requests any of the devices gets, once. May be empty.
+    pub common: ContainerEdits,
+    /// At least one device, with unique names.
+    pub devices: Vec<ClaimDevice>,
+}
+
+/// One device of a claim. Two shares of one device in one claim are one `ClaimDevice`: the name has
+/// no share id, and the answer to kubelet names the same CDI device for both.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimDevice {
     /// The DRA device's name, `channel-0`. The CDI device is `<uid>-<name>`.
     pub name: DeviceName,
-    /// What a container that requests it gets. Must not be empty, and must be valid in a
-    /// [`Spec`](crate::Spec).
+    /// What a container that requests it gets. Must not be empty.
     pub edits: ContainerEdits,
 }
 
@@ -135,14 +147,19 @@ impl ClaimUid {
         Self::new(uid).ok()
     }
 
-    /// The devices whose [CDI name](Self::device_name) is a word of `text`. The last word of a
-    /// text may be cut off, and does not count.
+    /// The devices whose [CDI name](Self::device_name) is the value of a key `name` in `text`, JSON
+    /// or YAML: paths and variables may have the UID, too. The last word of a text may be cut off,
+    /// and does not count.
     pub(crate) fn devices_in(&self, text: &str) -> BTreeSet<DeviceName> {
         let prefix = format!("{self}-");
         let ends = |c: char| !(c.is_ascii_alphanumeric() || "-_.:".contains(c));
         let mut words: Vec<_> = text.split(ends).collect();
         words.pop();
-        let devices = words.iter().filter_map(|word| word.strip_prefix(&prefix));
+        words.retain(|word| !matches!(*word, "" | ":"));
+        let devices = words.windows(2).filter_map(|words| match words {
+            ["name" | "name:", name] => name.strip_prefix(&prefix),
+            _ => None,
+        });
         devices
             .filter_map(|name| DeviceName::new(name).ok())
             .collect()
@@ -202,10 +219,17 @@ mod tests {
             devices("devices:\n- name: 0a-1b-channel-0\n"),
             ["channel-0"]
         );
-        assert_eq!(devices("0a-1b-b 0a-1b-a 0a-1b-b;"), ["a", "b"]);
+        assert_eq!(
+            devices("{name: 0a-1b-b}, {\"name\" : '0a-1b-a'}, {name: 0a-1b-b}"),
+            ["a", "b"]
+        );
+        let edits = r#"{"env":["A=0a-1b-c"],"mounts":[{"hostPath":"/mps/0a-1b-d/shm"}]}"#;
+        assert_eq!(devices(edits), [""; 0]);
         // Cut off, this could have been channel 12.
         assert_eq!(devices(r#"{"devices":[{"name":"0a-1b-channel-1"#), [""; 0]);
-        assert_eq!(devices("0a-1bc-x x-0a-1b-y 0a-1b-- 0a-1b "), [""; 0]);
+        for other in ["0a-1bc-x", "x-0a-1b-y", "0a-1b--", "0a-1b"] {
+            assert_eq!(devices(&format!("name: {other}\n")), [""; 0], "{other}");
+        }
         assert_eq!(devices(""), [""; 0]);
     }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use dra_common::{Advice, OneLine};
 use durable_file::{Dir, Op};
 
-use crate::{ClaimDevice, ClaimUid, DeviceName, Kind, QualifiedName, Spec, SpecError};
+use crate::{ClaimSpec, ClaimUid, DeviceName, Kind, QualifiedName, Spec, SpecError};
 
 /// Mode of a spec file: rootless runtimes read specs too.
 const SPEC_MODE: u32 = 0o644;
@@ -92,10 +92,10 @@ pub struct Swept {
 #[non_exhaustive]
 #[advice(hint = source.hint(), class = source.class())]
 pub enum ClaimSpecsError {
-    /// No runtime would accept a spec of these devices.
-    #[error("the devices of claim {claim} do not form a valid CDI spec")]
+    /// No runtime would accept the spec.
+    #[error("the devices and edits of claim {claim} do not form a valid CDI spec")]
     #[advice(code = source.code(), permanent)]
-    Devices {
+    Invalid {
         /// The claim.
         claim: ClaimUid,
         /// What is wrong with them.
@@ -153,27 +153,23 @@ impl ClaimSpecs {
         Self { dir, kind }
     }
 
-    /// Writes `claim`'s spec file unless it already defines exactly `devices`, each name
-    /// once, and makes it durable in either case. A needless write is avoided because after every
-    /// write the runtimes of the host re-read all specs.
+    /// Writes `claim`'s spec file unless it already has exactly this content, and makes it durable
+    /// in either case. A needless write is avoided because after every write the runtimes of the
+    /// host re-read all specs.
     ///
     /// A crash-safe Prepare calls this between its records "started" and
     /// "completed", and again whenever a completed claim is prepared: `/var/run`
     /// is empty after a reboot.
     // req: CDI-4, CDI-6, CDI-7
-    pub fn ensure(
-        &self,
-        claim: &ClaimUid,
-        devices: &[ClaimDevice],
-    ) -> Result<Ensured, ClaimSpecsError> {
-        let spec = self.spec(claim, devices)?;
-        let bytes = spec.to_json();
+    pub fn ensure(&self, claim: &ClaimUid, spec: &ClaimSpec) -> Result<Ensured, ClaimSpecsError> {
+        let bytes = self.spec(claim, spec)?.to_json();
         let file = claim.spec_file_name(&self.kind);
         let written = match self.dir.ensure(&file, &bytes, SPEC_MODE) {
             Ok(written) => written,
             Err(source) => return Err(ClaimSpecsError::from_ensure(file, source)),
         };
-        let ids = devices.iter().map(|device| self.id(claim, &device.name));
+        let devices = spec.devices.iter();
+        let ids = devices.map(|device| self.id(claim, &device.name));
         Ok(Ensured {
             written,
             ids: ids.collect(),
@@ -258,13 +254,15 @@ impl ClaimSpecs {
     /// files, call [`exists`](Self::exists), [`devices`](Self::devices) or
     /// [`claims`](Self::claims).
     ///
-    /// The spec has no annotations, and no edits except its devices'.
-    pub fn spec(&self, claim: &ClaimUid, devices: &[ClaimDevice]) -> Result<Spec, ClaimSpecsError> {
-        let devices = devices.iter().map(|device| device.for_claim(claim));
-        Spec::new(self.kind.clone(), devices.collect()).map_err(|source| ClaimSpecsError::Devices {
-            claim: claim.clone(),
-            source,
-        })
+    /// The spec has no annotations.
+    pub fn spec(&self, claim: &ClaimUid, spec: &ClaimSpec) -> Result<Spec, ClaimSpecsError> {
+        let devices = spec.devices.iter().map(|device| device.for_claim(claim));
+        Spec::new(self.kind.clone(), devices.collect())
+            .and_then(|it| it.with_container_edits(spec.common.clone()))
+            .map_err(|source| ClaimSpecsError::Invalid {
+                claim: claim.clone(),
+                source,
+            })
     }
 
     // req: CDI-11

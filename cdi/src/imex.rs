@@ -1,5 +1,5 @@
-//! The part of this crate that is specific to NVIDIA IMEX: channels and their device nodes, the
-//! NVIDIA driver's files about them, and the channels that a container requests. The rest of the
+//! The part of this crate that is specific to NVIDIA: IMEX channels, the driver's device nodes and
+//! files, and the channels that a container requests. The rest of the
 //! crate is for specs of any vendor; only `lint` uses this module.
 
 mod capability;

@@ -14,7 +14,7 @@
 //!  /proc/devices ── read_channel_major ──► Major ─────┐
 //!  "channel-0" ──── from_device_name ────► ChannelId ─┴─► channel_edits ──► ContainerEdits
 //!                                                                                │
-//!  CDI directory ◄── ensure, remove, sweep ── ClaimSpecs ◄── ClaimDevice ◄───────┘
+//!  CDI directory ◄── ensure, remove, sweep ── ClaimSpecs ◄── ClaimSpec ◄─────────┘
 //!  one file per claim                             └──► QualifiedName, for kubelet
 //! ```
 //!
@@ -76,7 +76,7 @@ mod registry;
 mod spec;
 mod version;
 
-pub use claim::{ClaimDevice, ClaimUid, ClaimUidError};
+pub use claim::{ClaimDevice, ClaimSpec, ClaimUid, ClaimUidError};
 pub use claim_specs::{ClaimSpecs, ClaimSpecsError, Ensured, Swept};
 /// Feature `inject`.
 ///

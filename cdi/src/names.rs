@@ -65,6 +65,15 @@ impl Kind {
         }
     }
 
+    /// The kind of claims' devices in NVIDIA's GPU driver: `k8s.gpu.nvidia.com/claim`.
+    // req: CDI-1
+    pub fn gpu_claim() -> Self {
+        Self {
+            vendor: "k8s.gpu.nvidia.com".to_owned(),
+            class: "claim".to_owned(),
+        }
+    }
+
     /// The part before the `/`.
     pub fn vendor(&self) -> &str {
         &self.vendor

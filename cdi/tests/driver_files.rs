@@ -1,6 +1,6 @@
 //! The driver's options and capabilities, in texts like those of `/proc`.
 
-use imex_cdi::{Capability, DriverFileError, DriverParams, DriverTextError};
+use imex_cdi::{Capability, DeviceType, DriverFileError, DriverParams, DriverTextError};
 
 /// As a driver with IMEX shows them, shortened.
 const PARAMS: &str = "ResmanDebugLevel: 4294967295\nModifyDeviceFiles: 1\nDeviceFileUID: 0\n\
@@ -32,6 +32,35 @@ fn an_option_that_the_driver_does_not_have_has_no_value() {
     assert_eq!(params, DriverParams::default());
     let longer = DriverParams::parse("ImexChannelCounts: 1\nxImexChannelCount: 2\n").unwrap();
     assert_eq!(longer.imex_channel_count, None);
+}
+
+// req: GPU-11
+#[test]
+fn device_nodes_of_the_driver_have_its_mode_and_owner_and_others_do_not() {
+    let node = |params: DriverParams, path| {
+        let node = params.device_node(path, 195, 0);
+        assert_eq!(node.path, path);
+        assert_eq!(node.device_type, Some(DeviceType::Char));
+        assert_eq!((node.major, node.minor), (Some(195), Some(0)));
+        assert_eq!((node.host_path, node.permissions), (None, None));
+        (node.file_mode.unwrap(), node.uid, node.gid)
+    };
+    let none = DriverParams::default();
+    let params = DriverParams {
+        device_file_mode: Some(0o660),
+        device_file_uid: Some(0),
+        device_file_gid: Some(44),
+        ..none
+    };
+    let owner = |mode| (mode, Some(0), Some(44));
+    assert_eq!(node(params, "/dev/nvidia0"), owner(0o660));
+    assert_eq!(node(params, "/dev/nvidia-caps/nvidia-cap1"), owner(0o444));
+    assert_eq!(node(params, "/dev/dri/card0"), (0o666, None, None));
+    assert_eq!(node(none, "/dev/nvidia0"), (0o666, None, None));
+    assert_eq!(
+        node(none, "/dev/nvidia-caps/nvidia-cap1"),
+        (0o444, None, None)
+    );
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use imex_cdi::{ContainerEdits, Hook, Mount};
 
-use crate::files::{DriverFile, DriverFiles, FileKind};
+use crate::files::{DriverFile, DriverFiles, FileKind, Link};
 
 /// Where the runtime, which applies the edits, finds the driver and the hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +25,51 @@ const SOCKET_OPTIONS: [&str; 5] = ["nosuid", "nodev", "noexec", "rbind", "rpriva
 /// Keeps NVIDIA's own runtime from adding its devices and files to the same container.
 const VOID: &str = "NVIDIA_VISIBLE_DEVICES=void";
 
+// === impl RuntimePaths ===
+
+impl RuntimePaths<'_> {
+    /// The hook that creates links to a GPU's nodes of graphics, `names` in `/dev/dri`, by which programs find them:
+    /// `/dev/dri/by-path/pci-ADDRESS-card` to `cardN`, and `-render` to `renderDN`. `None` without nodes.
+    pub fn by_path_hook<'n>(
+        &self,
+        address: &str,
+        names: impl IntoIterator<Item = &'n str>,
+    ) -> Option<Hook> {
+        let links = names.into_iter().map(|name| {
+            let kind = name.trim_end_matches(|c: char| c.is_ascii_digit());
+            Link {
+                path: format!(
+                    "/dev/dri/by-path/pci-{address}-{}",
+                    kind.trim_end_matches('D')
+                ),
+                target: format!("../{name}"),
+            }
+        });
+        let options: Vec<String> = links.flat_map(|link| link.option()).collect();
+        (!options.is_empty()).then(|| self.hook("create-symlinks", options))
+    }
+
+    fn hook(&self, command: &str, options: impl IntoIterator<Item = String>) -> Hook {
+        let mut args = vec![HOOK_NAME.to_owned(), command.to_owned()];
+        args.extend(options);
+        Hook {
+            hook_name: "createContainer".to_owned(),
+            path: self.hook.to_owned(),
+            args,
+            ..Hook::default()
+        }
+    }
+}
+
+// === impl Link ===
+
+impl Link {
+    fn option(&self) -> [String; 2] {
+        let value = format!("{}::{}", self.target, self.path);
+        ["--link".to_owned(), value]
+    }
+}
+
 // === impl DriverFiles ===
 
 impl DriverFiles {
@@ -40,27 +85,17 @@ impl DriverFiles {
         ContainerEdits {
             env,
             mounts: self.files.iter().map(|file| file.mount(root)).collect(),
-            hooks: vec![self.hook(runtime.hook)],
+            hooks: vec![self.hook(runtime)],
             ..ContainerEdits::default()
         }
     }
 
-    fn hook(&self, path: &str) -> Hook {
-        let mut args = vec![HOOK_NAME.to_owned(), "container".to_owned()];
-        let mut option = |name: &str, value: String| args.extend([name.to_owned(), value]);
-        for link in &self.links {
-            option("--link", format!("{}::{}", link.target, link.path));
-        }
-        for dir in &self.library_dirs {
-            option("--folder", dir.clone());
-        }
-        option("--host-driver-version", self.version.to_string());
-        Hook {
-            hook_name: "createContainer".to_owned(),
-            path: path.to_owned(),
-            args,
-            ..Hook::default()
-        }
+    fn hook(&self, runtime: &RuntimePaths<'_>) -> Hook {
+        let links = self.links.iter().flat_map(Link::option);
+        let dirs = self.library_dirs.iter();
+        let folders = dirs.flat_map(|dir| ["--folder".to_owned(), dir.clone()]);
+        let version = ["--host-driver-version".to_owned(), self.version.to_string()];
+        runtime.hook("container", links.chain(folders).chain(version))
     }
 }
 

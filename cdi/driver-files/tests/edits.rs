@@ -84,6 +84,21 @@ fn one_hook_has_the_links_the_folders_and_the_version() {
 }
 
 #[test]
+fn another_hook_links_the_nodes_of_graphics_by_the_gpus_address() {
+    let hook = PATHS.by_path_hook("0000:18:00.0", ["card1", "renderD129"]);
+    let hook = hook.unwrap();
+    assert_eq!(hook.hook_name, "createContainer");
+    assert_eq!(hook.path, "/opt/ours/nvidia-cdi-hook");
+    assert_eq!(
+        hook.args.join(" "),
+        "nvidia-cdi-hook create-symlinks \
+         --link ../card1::/dev/dri/by-path/pci-0000:18:00.0-card \
+         --link ../renderD129::/dev/dri/by-path/pci-0000:18:00.0-render"
+    );
+    assert_eq!(PATHS.by_path_hook("0000:18:00.0", []), None);
+}
+
+#[test]
 fn a_root_of_slash_is_not_doubled_and_the_edits_make_a_valid_spec() {
     let root = Root::new();
     root.driver("/usr/lib64");

@@ -11,7 +11,9 @@ use std::fmt;
 
 use dra_common::Advice;
 
-use crate::{ClaimDevice, ContainerEdits, DeviceName, DeviceNode, DeviceType, Major, Permissions};
+use crate::{
+    ClaimDevice, ClaimSpec, ContainerEdits, DeviceName, DeviceNode, DeviceType, Major, Permissions,
+};
 
 /// Directory of the channels' device nodes, in a container and on a host.
 pub const CHANNEL_DIR: &str = "/dev/nvidia-caps-imex-channels";
@@ -137,14 +139,18 @@ impl fmt::Display for ChannelId {
     }
 }
 
-// === impl ClaimDevice ===
+// === impl ClaimSpec ===
 
-impl ClaimDevice {
+impl ClaimSpec {
     /// The device `channel-N` with the edits for IMEX channel N.
     pub fn imex_channel(channel: ChannelId, major: Major) -> Self {
-        Self {
+        let device = ClaimDevice {
             name: channel.device_name(),
             edits: channel_edits(channel, major),
+        };
+        Self {
+            common: ContainerEdits::default(),
+            devices: vec![device],
         }
     }
 }

@@ -1,12 +1,18 @@
-//! Options of the NVIDIA kernel module that concern IMEX channels.
+//! Options of the NVIDIA kernel module that concern IMEX channels and device nodes.
 
 use std::path::Path;
 
 use super::driver_file::{self, DriverText};
-use crate::{ChannelId, DriverFileError, DriverTextError};
+use crate::{ChannelId, DeviceNode, DeviceType, DriverFileError, DriverTextError};
 
 /// Where the driver lists its options.
 pub const DRIVER_PARAMS: &str = "/proc/driver/nvidia/params";
+
+/// The mode of the driver's device nodes, unless `DeviceFileMode` is another one.
+const MODE: u32 = 0o666;
+
+/// The mode of the device nodes of capabilities.
+const CAPABILITY_MODE: u32 = 0o444;
 
 /// The permission bits of a file, including set-user-ID, set-group-ID and sticky.
 pub(crate) const MODE_BITS: u32 = 0o7777;
@@ -75,5 +81,32 @@ impl DriverParams {
     /// Reads the regular file `path` of at most 64 KiB, usually [`DRIVER_PARAMS`].
     pub fn read(path: impl AsRef<Path>) -> Result<Self, DriverFileError> {
         driver_file::read(path.as_ref(), Self::parse)
+    }
+
+    /// The character device at `path` in a container, by number: the runtime makes it, and the host
+    /// needs none. Access is `rwm`, as CDI's default.
+    ///
+    /// Nodes of the driver (`/dev/nvidia...`) have the mode and owner of these options; those of
+    /// capabilities (`/dev/nvidia-caps/`) have mode 0444. Other nodes, such as `/dev/dri/card0`,
+    /// have mode 0666 and no owner.
+    // req: GPU-11
+    pub fn device_node(&self, path: &str, major: u32, minor: u32) -> DeviceNode {
+        let is_drivers = path.starts_with("/dev/nvidia");
+        let of_driver = |option: Option<u32>| option.filter(|_| is_drivers);
+        let file_mode = if path.starts_with("/dev/nvidia-caps/") {
+            CAPABILITY_MODE
+        } else {
+            of_driver(self.device_file_mode).unwrap_or(MODE)
+        };
+        DeviceNode {
+            path: path.to_owned(),
+            device_type: Some(DeviceType::Char),
+            major: Some(major.into()),
+            minor: Some(minor.into()),
+            file_mode: Some(file_mode),
+            uid: of_driver(self.device_file_uid),
+            gid: of_driver(self.device_file_gid),
+            ..DeviceNode::default()
+        }
     }
 }

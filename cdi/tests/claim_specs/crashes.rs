@@ -69,8 +69,8 @@ fn run(dir: &SimDir, call: &Call) {
     let specs = specs(dir);
     match call {
         Call::Assert(claim, major) => {
-            let devices = [channel(0, *major)];
-            drop(specs.ensure(&uid(CLAIMS[*claim]), &devices).unwrap());
+            let spec = channel(0, *major);
+            drop(specs.ensure(&uid(CLAIMS[*claim]), &spec).unwrap());
         }
         Call::Remove(claim) => specs.remove(&uid(CLAIMS[*claim])).unwrap(),
         Call::Sweep(live) => {
@@ -322,18 +322,16 @@ fn a_sweep_that_takes_the_vendors_other_files_is_found() {
 fn after_any_failed_step_a_repeated_ensure_survives_a_power_loss() {
     let steps = {
         let dir = SimDir::new();
-        specs(&dir).ensure(&uid(UID), &[channel(0, 235)]).unwrap();
+        specs(&dir).ensure(&uid(UID), &channel(0, 235)).unwrap();
         dir.steps().len()
     };
     for n in 0..steps {
         let dir = SimDir::new();
         dir.fail_step(n, EIO);
-        let error = specs(&dir)
-            .ensure(&uid(UID), &[channel(0, 235)])
-            .unwrap_err();
+        let error = specs(&dir).ensure(&uid(UID), &channel(0, 235)).unwrap_err();
         assert_eq!(error.class(), Class::Retry, "step {n}");
 
-        specs(&dir).ensure(&uid(UID), &[channel(0, 235)]).unwrap();
+        specs(&dir).ensure(&uid(UID), &channel(0, 235)).unwrap();
         let left = read(&dir.after_power_loss(), FILE);
         assert_eq!(left.as_deref(), Some(SPEC), "step {n}");
     }
@@ -343,7 +341,7 @@ fn after_any_failed_step_a_repeated_ensure_survives_a_power_loss() {
 fn temporary_files_of_a_crash_are_removed_when_the_directory_is_opened_again() {
     let dir = SimDir::new();
     dir.crash_after(2);
-    assert!(specs(&dir).ensure(&uid(UID), &[channel(0, 235)]).is_err());
+    assert!(specs(&dir).ensure(&uid(UID), &channel(0, 235)).is_err());
     let next = dir.after_kill();
     assert!(next.list().unwrap().is_empty());
     assert!(next.read(FILE).unwrap().is_none());

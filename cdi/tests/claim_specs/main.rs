@@ -14,7 +14,7 @@ mod readers;
 use std::sync::Arc;
 
 use durable_file::Dir;
-use imex_cdi::{ChannelId, ClaimDevice, ClaimSpecs, ClaimUid, Kind, Major};
+use imex_cdi::{ChannelId, ClaimDevice, ClaimSpec, ClaimSpecs, ClaimUid, Kind, Major};
 
 pub(crate) const UID: &str = "11111111-aaaa-4bbb-8ccc-000000000001";
 pub(crate) const FILE: &str =
@@ -41,8 +41,15 @@ pub(crate) fn uid(text: &str) -> ClaimUid {
     ClaimUid::new(text).unwrap()
 }
 
-pub(crate) fn channel(id: u32, major: u32) -> ClaimDevice {
-    ClaimDevice::imex_channel(ChannelId::new(id).unwrap(), Major::new(major).unwrap())
+pub(crate) fn channel(id: u32, major: u32) -> ClaimSpec {
+    ClaimSpec::imex_channel(ChannelId::new(id).unwrap(), Major::new(major).unwrap())
+}
+
+pub(crate) fn of_devices(devices: impl IntoIterator<Item = ClaimDevice>) -> ClaimSpec {
+    ClaimSpec {
+        devices: devices.into_iter().collect(),
+        ..ClaimSpec::default()
+    }
 }
 
 pub(crate) fn specs(dir: &(impl Dir + Clone + 'static)) -> ClaimSpecs {

@@ -15,7 +15,7 @@ fn a_sweep_removes_the_files_of_unprepared_claims_and_no_others() {
     let specs = specs(&dir);
     let (live, dead) = (uid(UID), uid("22222222-aaaa-4bbb-8ccc-000000000002"));
     for claim in [&live, &dead] {
-        specs.ensure(claim, &[channel(0, 235)]).unwrap();
+        specs.ensure(claim, &channel(0, 235)).unwrap();
     }
     let foreign = [
         // Go's spec for its daemon, and its temporaries.
@@ -54,7 +54,7 @@ fn the_sweep_of_one_vendors_kind_leaves_the_claims_of_anothers() {
     let of = |kind: &str| ClaimSpecs::new(Arc::new(dir.clone()), kind.parse().unwrap());
     let (ours, theirs) = (of("lamps.example/claim"), of("lamps.example.org/claim"));
     for specs in [&ours, &theirs] {
-        specs.ensure(&uid(UID), &[channel(0, 235)]).unwrap();
+        specs.ensure(&uid(UID), &channel(0, 235)).unwrap();
     }
     assert_eq!(ours.sweep(&BTreeSet::new()).unwrap().removed.len(), 1);
     assert!(theirs.exists(&uid(UID)).unwrap());
@@ -68,7 +68,7 @@ fn kinds_that_differ_only_in_the_position_of_the_slash_share_their_files() {
     let of = |kind: &str| ClaimSpecs::new(Arc::new(dir.clone()), kind.parse().unwrap());
     let claim = uid(UID);
     of("lamps/ceiling-claim")
-        .ensure(&claim, &[channel(0, 235)])
+        .ensure(&claim, &channel(0, 235))
         .unwrap();
     assert!(of("lamps-ceiling/claim").exists(&claim).unwrap());
 }
@@ -78,7 +78,7 @@ fn a_file_that_cannot_be_removed_does_not_stop_the_others() {
     let dir = SimDir::new();
     let specs = specs(&dir);
     for claim in ["a", "b", "c"] {
-        specs.ensure(&uid(claim), &[channel(0, 235)]).unwrap();
+        specs.ensure(&uid(claim), &channel(0, 235)).unwrap();
     }
     dir.fail_step(0, EIO);
 
@@ -101,7 +101,7 @@ fn a_file_of_gos_driver_is_replaced_removed_and_swept_as_our_own() {
     let by_go = || drop(dir.replace(FILE, GO, 0o600).unwrap());
 
     by_go();
-    assert!(specs.ensure(&uid(UID), &[channel(0, 235)]).unwrap().written);
+    assert!(specs.ensure(&uid(UID), &channel(0, 235)).unwrap().written);
     assert_eq!(dir.list().unwrap(), [FILE], "replaced, not written beside");
 
     by_go();
@@ -117,10 +117,7 @@ fn a_file_of_gos_driver_is_replaced_removed_and_swept_as_our_own() {
 #[test]
 fn our_device_has_the_name_that_gos_file_gives_it() {
     let dir = SimDir::new();
-    let ids = specs(&dir)
-        .ensure(&uid(UID), &[channel(0, 235)])
-        .unwrap()
-        .ids;
+    let ids = specs(&dir).ensure(&uid(UID), &channel(0, 235)).unwrap().ids;
     let [id] = ids.try_into().unwrap();
     let go = str::from_utf8(GO).unwrap();
     assert!(go.contains(&format!("\nkind: {}\n", id.kind())));

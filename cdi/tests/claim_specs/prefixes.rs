@@ -7,7 +7,7 @@ use serde_json::Value;
 
 #[cfg(feature = "inject")]
 use crate::GO;
-use crate::{FILE, UID, channel, read, specs, uid};
+use crate::{FILE, UID, channel, of_devices, read, specs, uid};
 
 /// A YAML loader's answer; `None` for text that no runtime accepts as a spec: invalid YAML, or
 /// null, which is YAML for an empty document.
@@ -33,8 +33,8 @@ fn as_a_runtime_does(text: &[u8]) -> Option<Spec> {
 
 fn written(channels: u32) -> Vec<u8> {
     let dir = SimDir::new();
-    let devices: Vec<_> = (0..channels).map(|id| channel(id, 235)).collect();
-    specs(&dir).ensure(&uid(UID), &devices).unwrap();
+    let spec = of_devices((0..channels).flat_map(|id| channel(id, 235).devices));
+    specs(&dir).ensure(&uid(UID), &spec).unwrap();
     read(&dir, FILE).unwrap().into_bytes()
 }
 
@@ -77,7 +77,7 @@ fn a_torn_file_is_replaced() {
     for end in [0, 1, whole.len() / 2, whole.len() - 1] {
         let dir = SimDir::new();
         dir.replace(FILE, &whole[..end], 0o644).unwrap();
-        let ensured = specs(&dir).ensure(&uid(UID), &[channel(0, 235)]).unwrap();
+        let ensured = specs(&dir).ensure(&uid(UID), &channel(0, 235)).unwrap();
         assert!(ensured.written);
         assert_eq!(dir.read(FILE).unwrap().as_deref(), Some(&whole[..]));
     }

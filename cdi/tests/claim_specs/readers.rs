@@ -61,7 +61,7 @@ fn whole_or_absent(dir: &TempDir) {
         4 => specs.remove(&claim).unwrap(),
         n => {
             let major = if n.is_multiple_of(2) { 235 } else { 511 };
-            drop(specs.ensure(&claim, &[channel(0, major)]).unwrap());
+            drop(specs.ensure(&claim, &channel(0, major)).unwrap());
         }
     };
     let versions = [Some(SPEC.to_owned()), Some(SPEC.replace("235", "511"))];
@@ -135,8 +135,8 @@ fn a_registry_loaded_at_any_moment_has_no_bad_file() {
         for round in 0..WRITES {
             match round % 3 {
                 2 => specs.remove(&claim).unwrap(),
-                0 => drop(specs.ensure(&claim, &[channel(0, 235)]).unwrap()),
-                _ => drop(specs.ensure(&claim, &[channel(0, 511)]).unwrap()),
+                0 => drop(specs.ensure(&claim, &channel(0, 235)).unwrap()),
+                _ => drop(specs.ensure(&claim, &channel(0, 511)).unwrap()),
             }
         }
         stop.store(true, Ordering::Relaxed);

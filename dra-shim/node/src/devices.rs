@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use dra_checkpoint::{ClaimRecord, ClaimStatus, KubeletDevice, Payload, View};
-use imex_cdi::{ClaimDevice, ClaimUid, DeviceName};
+use imex_cdi::{ClaimSpec, ClaimUid, DeviceName};
 
 use crate::error::PrepareError;
 
@@ -48,7 +48,7 @@ pub trait Devices: fmt::Debug + Send + Sync + Sized + 'static {
     ) -> Result<(), Self::Error>;
 
     /// The spec of a planned claim. `None`: the claim gets no CDI device.
-    fn spec(&self, plan: &Self::Plan) -> Option<Vec<ClaimDevice>>;
+    fn spec(&self, plan: &Self::Plan) -> Option<ClaimSpec>;
 
     /// The devices of the record. `ids` are the CDI devices of [`spec`](Self::spec), in its order.
     fn groups(&self, plan: &Self::Plan, ids: Vec<String>) -> Vec<Self::Group>;
@@ -68,7 +68,7 @@ pub trait Devices: fmt::Debug + Send + Sync + Sized + 'static {
         &self,
         record: &ClaimRecord<Self::Group>,
         facts: &Self::Facts,
-    ) -> Result<Option<Vec<ClaimDevice>>, Self::Error>;
+    ) -> Result<Option<ClaimSpec>, Self::Error>;
 
     /// The devices of a claim that was prepared here but lost its record. `found` are the devices
     /// in the text of its spec: empty if that is damaged, too. `id` is the CDI id of a device.

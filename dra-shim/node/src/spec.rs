@@ -2,7 +2,7 @@
 
 use dra_checkpoint::{ClaimRecord, KubeletDevice, View};
 use dra_common::error_chain;
-use imex_cdi::{ClaimDevice, ClaimSpecs, ClaimUid, Ensured};
+use imex_cdi::{ClaimSpec, ClaimSpecs, ClaimUid, Ensured};
 
 use crate::devices::Devices;
 use crate::error::PrepareError;
@@ -23,7 +23,7 @@ pub struct RepairReport {
 pub(crate) fn ensure(
     specs: &ClaimSpecs,
     uid: &ClaimUid,
-    spec: &[ClaimDevice],
+    spec: &ClaimSpec,
 ) -> Result<Ensured, PrepareError> {
     Ok(specs.ensure(uid, spec)?)
 }
@@ -33,8 +33,8 @@ pub(crate) fn remove(specs: &ClaimSpecs, uid: &ClaimUid) -> Result<(), PrepareEr
 }
 
 /// The CDI ids of a spec's devices.
-pub(crate) fn ids(specs: &ClaimSpecs, uid: &ClaimUid, spec: &[ClaimDevice]) -> Vec<String> {
-    let ids = spec.iter().map(|device| specs.id(uid, &device.name));
+pub(crate) fn ids(specs: &ClaimSpecs, uid: &ClaimUid, spec: &ClaimSpec) -> Vec<String> {
+    let ids = spec.devices.iter().map(|device| specs.id(uid, &device.name));
     ids.map(|id| id.to_string()).collect()
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dra_checkpoint::{BootId, ClaimRecord, ClaimStatus, KubeletDevice, View};
 use durable_file::Dir;
-use imex_cdi::{ChannelId, ClaimDevice, ClaimUid, DeviceName, Kind, Major};
+use imex_cdi::{ChannelId, ClaimSpec, ClaimUid, DeviceName, Kind, Major};
 use node_claims::{Devices, Restored, StartError, StartReport};
 
 use crate::device_group::DeviceGroup;
@@ -131,9 +131,9 @@ impl Devices for ImexChannels {
         plan.check_daemon()
     }
 
-    fn spec(&self, plan: &PlannedChannel) -> Option<Vec<ClaimDevice>> {
+    fn spec(&self, plan: &PlannedChannel) -> Option<ClaimSpec> {
         let major = plan.major?;
-        Some(vec![ClaimDevice::imex_channel(plan.channel, major)])
+        Some(ClaimSpec::imex_channel(plan.channel, major))
     }
 
     fn groups(&self, plan: &PlannedChannel, ids: Vec<String>) -> Vec<DeviceGroup> {
@@ -152,7 +152,7 @@ impl Devices for ImexChannels {
         &self,
         record: &ClaimRecord<DeviceGroup>,
         major: &Option<Major>,
-    ) -> Result<Option<Vec<ClaimDevice>>, PrepareError> {
+    ) -> Result<Option<ClaimSpec>, PrepareError> {
         if has_no_device(record) {
             return Ok(None);
         }
@@ -160,7 +160,7 @@ impl Devices for ImexChannels {
         let major = major.ok_or_else(|| PrepareError::NoMajor {
             reason: "the claim's CDI spec is missing and cannot be written".to_owned(),
         })?;
-        Ok(Some(vec![ClaimDevice::imex_channel(channel, major)]))
+        Ok(Some(ClaimSpec::imex_channel(channel, major)))
     }
 
     /// The channel is the one in the spec: the claim's containers have it. If the spec is damaged,

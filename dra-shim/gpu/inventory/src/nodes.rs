@@ -81,12 +81,9 @@ pub fn common_nodes(host: &HostFacts) -> Result<Vec<Node>, MissingNode> {
 ///
 /// # Errors
 ///
-/// Any [`MissingNode`].
+/// [`MissingNode::NoMinor`] or [`MissingNode::NoMajor`].
 pub fn gpu_nodes(host: &HostFacts, gpu: &GpuFacts) -> Result<Vec<Node>, MissingNode> {
-    let minor = gpu.minor.known().ok_or_else(|| MissingNode::NoMinor {
-        reason: gpu.minor.failure().map(ToString::to_string),
-    })?;
-    let own = node(host, format!("/dev/nvidia{minor}"), &GPU, *minor)?;
+    let own = own_node(host, minor_of(gpu)?)?;
     let graphics = gpu.drm.known().into_iter().flatten().map(|node| Node {
         path: format!("/dev/dri/{}", node.name),
         major: node.major,
@@ -95,8 +92,8 @@ pub fn gpu_nodes(host: &HostFacts, gpu: &GpuFacts) -> Result<Vec<Node>, MissingN
     Ok([own].into_iter().chain(graphics).collect())
 }
 
-/// The nodes of the capabilities of a MIG device, besides those of its GPU. `proc` is `/proc` or a directory in its
-/// place.
+/// The nodes of a MIG device: that of its GPU, and those of its two capabilities. `proc` is `/proc` or a directory in
+/// its place.
 ///
 /// # Errors
 ///
@@ -104,22 +101,37 @@ pub fn gpu_nodes(host: &HostFacts, gpu: &GpuFacts) -> Result<Vec<Node>, MissingN
 pub fn mig_nodes(
     host: &HostFacts,
     proc: &Path,
-    gpu_minor: u32,
+    gpu: &GpuFacts,
     device: &MigDevice,
 ) -> Result<Vec<Node>, MissingNode> {
+    let minor = minor_of(gpu)?;
     let instance = proc.join(format!(
-        "driver/nvidia/capabilities/gpu{gpu_minor}/mig/gi{}",
+        "driver/nvidia/capabilities/gpu{minor}/mig/gi{}",
         device.gpu_instance.id
     ));
     let compute = format!("ci{}/access", device.compute_instance);
-    [instance.join("access"), instance.join(compute)]
+    let capabilities = [instance.join("access"), instance.join(compute)];
+    let capabilities = capabilities.iter().map(|file| {
+        let minor = capability_minor(file)?;
+        let path = format!("/dev/nvidia-caps/nvidia-cap{minor}");
+        node(host, path, &CAPABILITIES, minor)
+    });
+    [own_node(host, minor)]
         .into_iter()
-        .map(|file| {
-            let minor = capability_minor(&file)?;
-            let path = format!("/dev/nvidia-caps/nvidia-cap{minor}");
-            node(host, path, &CAPABILITIES, minor)
-        })
+        .chain(capabilities)
         .collect()
+}
+
+fn minor_of(gpu: &GpuFacts) -> Result<u32, MissingNode> {
+    let minor = gpu.minor.known().copied();
+    minor.ok_or_else(|| MissingNode::NoMinor {
+        reason: gpu.minor.failure().map(ToString::to_string),
+    })
+}
+
+/// The node of the GPU itself.
+fn own_node(host: &HostFacts, minor: u32) -> Result<Node, MissingNode> {
+    node(host, format!("/dev/nvidia{minor}"), &GPU, minor)
 }
 
 fn node(
@@ -275,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mig_device_has_the_capabilities_of_both_its_instances() {
+    fn a_mig_device_has_its_gpus_node_and_the_capabilities_of_both_its_instances() {
         let dir = tempfile::tempdir().unwrap();
         let device = MigDevice {
             uuid: "MIG-1".to_owned(),
@@ -287,8 +299,18 @@ mod tests {
             compute_instance: 0,
             compute_profile: 0,
         };
-        let host = host(&[("nvidia-caps", 234)]);
-        let missing = mig_nodes(&host, dir.path(), 2, &device).unwrap_err();
+        let drm = DrmNode {
+            name: "card0".to_owned(),
+            major: 226,
+            minor: 0,
+        };
+        let gpu = GpuFacts {
+            minor: Fact::Known(2),
+            drm: Fact::Known(vec![drm]),
+            ..GpuFacts::default()
+        };
+        let host = host(&[("nvidia", 195), ("nvidia-caps", 234)]);
+        let missing = mig_nodes(&host, dir.path(), &gpu, &device).unwrap_err();
         assert!(
             missing.to_string().ends_with("gpu2/mig/gi7/access"),
             "{missing}"
@@ -299,15 +321,16 @@ mod tests {
         let lines = |minor| format!("DeviceFileMinor: {minor}\nDeviceFileMode: 292\n");
         fs::write(instance.join("access"), lines(66)).unwrap();
         fs::write(instance.join("ci0/access"), lines(67)).unwrap();
-        let nodes = mig_nodes(&host, dir.path(), 2, &device).unwrap();
+        let nodes = mig_nodes(&host, dir.path(), &gpu, &device).unwrap();
         let expected = [
+            "/dev/nvidia2 195:2",
             "/dev/nvidia-caps/nvidia-cap66 234:66",
             "/dev/nvidia-caps/nvidia-cap67 234:67",
         ];
         assert_eq!(shown(&nodes), expected);
 
         fs::write(instance.join("access"), "DeviceFileMode: 292\n").unwrap();
-        let malformed = mig_nodes(&host, dir.path(), 2, &device).unwrap_err();
+        let malformed = mig_nodes(&host, dir.path(), &gpu, &device).unwrap_err();
         assert!(
             malformed
                 .to_string()
@@ -317,7 +340,7 @@ mod tests {
         // An endless file must not fill the memory.
         let padding = " ".repeat(64 << 10);
         fs::write(instance.join("access"), padding + &lines(66)).unwrap();
-        let long = mig_nodes(&host, dir.path(), 2, &device).unwrap_err();
+        let long = mig_nodes(&host, dir.path(), &gpu, &device).unwrap_err();
         let reason = long.source().unwrap().to_string();
         assert_eq!(reason, "it is longer than 65536 bytes");
     }

@@ -20,7 +20,7 @@ use dra_common::Advice;
 use dra_kubelet::{Claim, ClaimError, PreparedDevice};
 use durable_file::Dir;
 use imex_cdi::{
-    ClaimDevice, ClaimSpecs, ClaimSpecsError, ClaimUid, ContainerEdits, DeviceName, Kind,
+    ClaimDevice, ClaimSpec, ClaimSpecs, ClaimSpecsError, ClaimUid, ContainerEdits, DeviceName, Kind,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -151,10 +151,10 @@ impl Lamps {
         })?;
         if let Some(lamps) = prepared {
             // After a reboot the directory of the specs is empty.
-            self.specs.ensure(&uid, &devices(&lamps)?)?;
+            self.specs.ensure(&uid, &spec(&lamps)?)?;
             return Ok(answer(&lamps));
         }
-        self.specs.ensure(&uid, &devices(&wanted)?)?;
+        self.specs.ensure(&uid, &spec(&wanted)?)?;
         let specs = Arc::clone(&self.specs);
         let lamps = self.commit(move |claims| {
             let records = claims.records().map_err(Refused::from)?;
@@ -278,8 +278,8 @@ fn check_free<'a>(
     Ok(())
 }
 
-/// The CDI devices for a container.
-fn devices(lamps: &[Lamp]) -> Result<Vec<ClaimDevice>, LampError> {
+/// The content of a claim's CDI spec.
+fn spec(lamps: &[Lamp]) -> Result<ClaimSpec, LampError> {
     let device = |lamp: &Lamp| {
         let edits = ContainerEdits {
             env: vec![format!("LAMP={}", lamp.device)],
@@ -288,7 +288,11 @@ fn devices(lamps: &[Lamp]) -> Result<Vec<ClaimDevice>, LampError> {
         let name = DeviceName::new(&lamp.device).map_err(bad_name)?;
         Ok(ClaimDevice { name, edits })
     };
-    lamps.iter().map(device).collect()
+    let devices = lamps.iter().map(device).collect::<Result<_, LampError>>()?;
+    Ok(ClaimSpec {
+        devices,
+        ..ClaimSpec::default()
+    })
 }
 
 fn answer(lamps: &[Lamp]) -> Vec<PreparedDevice> {

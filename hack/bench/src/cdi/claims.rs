@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use durable_file::OsDir;
-use imex_cdi::{ChannelId, ClaimDevice, ClaimSpecs, ClaimUid, Kind, Major, Registry};
+use imex_cdi::{ChannelId, ClaimSpec, ClaimSpecs, ClaimUid, Kind, Major, Registry};
 
 use crate::disk::{RawFile, Scratch};
 use crate::rounds::{Rounds, interleave};
@@ -84,7 +84,7 @@ pub(super) fn rows(scratch: &Scratch, rounds: usize) -> anyhow::Result<Vec<Row>>
 struct Claims {
     dir: PathBuf,
     specs: ClaimSpecs,
-    devices: [ClaimDevice; 2],
+    contents: [ClaimSpec; 2],
 }
 
 #[derive(Clone, Copy)]
@@ -99,14 +99,14 @@ enum Write {
 
 impl Claims {
     fn of(dir: &Path) -> anyhow::Result<Self> {
-        let device = |major| {
+        let content = |major| {
             let channel = ChannelId::new(0)?;
-            anyhow::Ok(ClaimDevice::imex_channel(channel, Major::new(major)?))
+            anyhow::Ok(ClaimSpec::imex_channel(channel, Major::new(major)?))
         };
         Ok(Self {
             dir: dir.to_owned(),
             specs: ClaimSpecs::new(Arc::new(OsDir::open(dir)?), Kind::compute_domain_claim()),
-            devices: [device(235)?, device(511)?],
+            contents: [content(235)?, content(511)?],
         })
     }
 
@@ -119,11 +119,9 @@ impl Claims {
     /// Writes the file of claim `number`; the content differs from the previous
     /// version but has the same length.
     fn write(&self, number: usize, version: usize) -> anyhow::Result<()> {
-        let [even, odd] = &self.devices;
-        let device = if version.is_multiple_of(2) { even } else { odd };
-        let asserted = self
-            .specs
-            .ensure(&Self::uid(number)?, std::slice::from_ref(device))?;
+        let [even, odd] = &self.contents;
+        let content = if version.is_multiple_of(2) { even } else { odd };
+        let asserted = self.specs.ensure(&Self::uid(number)?, content)?;
         ensure!(asserted.written, "the file was already up to date");
         Ok(())
     }

@@ -17,7 +17,7 @@ use nvml_session::DriverRoot;
 
 use super::destination::{self, Destination};
 use super::driver::Driver;
-use super::gpu_devices::{Devices, cdi_node, missing};
+use super::gpu_devices::{Devices, cdi_nodes, missing};
 use super::kind::check_kind;
 use crate::args::GenerateGpu;
 use crate::commands::gpus::sources;
@@ -41,14 +41,15 @@ pub(super) fn run(args: &GenerateGpu, stdout: &mut impl Write) -> Result<Outcome
     let files = DriverFiles::find(&root, &version);
     let is_clean = report(&inventory, &files, &specs, &args.hook);
 
-    let mut edits = files.container_edits(&RuntimePaths {
+    let runtime = RuntimePaths {
         driver_root: &host_name(&args.specs.root, root.path()),
         hook: &args.hook.to_string_lossy(),
-    });
+    };
+    let mut edits = files.container_edits(&runtime);
     let params = Driver::read(sources.proc.clone())?.params();
     let common = common_nodes(&inventory.host).map_err(|error| missing(&error))?;
-    edits.device_nodes = common.iter().map(|it| cdi_node(it, params)).collect();
-    let devices = Devices::new(&inventory, &sources.proc, &args.hook, params).all()?;
+    edits.device_nodes = cdi_nodes(&common, params);
+    let devices = Devices::new(&inventory, &sources.proc, runtime, params).all()?;
     if devices.is_empty() {
         let message = "this host has no GPU that a container can use";
         return Err(Failure::new(Outcome::Findings, message).hint("run cdi-gen gpus"));

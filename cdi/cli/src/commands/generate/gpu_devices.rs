@@ -7,7 +7,8 @@ use std::path::Path;
 use dra_common::error_chain;
 use gpu_inventory::published::identity;
 use gpu_inventory::{Fact, GpuFacts, Inventory, MigFacts, MissingNode, Node, gpu_nodes, mig_nodes};
-use imex_cdi::{ContainerEdits, Device, DeviceName, DeviceNode, DeviceType, DriverParams, Hook};
+use imex_cdi::{ContainerEdits, Device, DeviceName, DeviceNode, DriverParams};
+use nvidia_driver_files::RuntimePaths;
 
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::note;
@@ -15,15 +16,11 @@ use crate::terminal::note;
 /// The device with all GPUs.
 const ALL: &str = "all";
 
-/// The mode that the driver gives its nodes.
-const MODE: u32 = 0o666;
-const CAPABILITY_MODE: u32 = 0o444;
-
 /// What the devices are made of.
 pub(super) struct Devices<'a> {
     inventory: &'a Inventory,
     proc: &'a Path,
-    hook: &'a Path,
+    runtime: RuntimePaths<'a>,
     params: DriverParams,
 }
 
@@ -36,13 +33,13 @@ impl<'a> Devices<'a> {
     pub(super) fn new(
         inventory: &'a Inventory,
         proc: &'a Path,
-        hook: &'a Path,
+        runtime: RuntimePaths<'a>,
         params: DriverParams,
     ) -> Self {
         Self {
             inventory,
             proc,
-            hook,
+            runtime,
             params,
         }
     }
@@ -74,7 +71,7 @@ impl<'a> Devices<'a> {
     fn of_gpu(&self, gpu: &GpuFacts, minor: u32, uuid: &str) -> Result<Vec<Named>, Failure> {
         let nvml_was_called = self.inventory.driver.gpu_count.known().is_some();
         match (gpu.index.known(), &gpu.mig) {
-            (Some(index), Fact::Known(mig)) if mig.enabled => self.of_mig(gpu, mig, minor, *index),
+            (Some(index), Fact::Known(mig)) if mig.enabled => Ok(self.of_mig(gpu, mig, *index)),
             (Some(index), Fact::Known(_) | Fact::Absent) => {
                 let names = vec![index.to_string(), uuid.to_owned()];
                 Ok(vec![(names, self.of_whole_gpu(gpu)?)])
@@ -95,29 +92,26 @@ impl<'a> Devices<'a> {
 
     fn of_whole_gpu(&self, gpu: &GpuFacts) -> Result<ContainerEdits, Failure> {
         let nodes = gpu_nodes(&self.inventory.host, gpu).map_err(|error| missing(&error))?;
+        let graphics = gpu.pci.known().zip(gpu.drm.known());
+        let hook = graphics.and_then(|(address, nodes)| {
+            let names = nodes.iter().map(|node| node.name.as_str());
+            self.runtime.by_path_hook(&address.to_string(), names)
+        });
         Ok(ContainerEdits {
-            device_nodes: nodes.iter().map(|it| cdi_node(it, self.params)).collect(),
-            hooks: by_path_links(gpu, self.hook).into_iter().collect(),
+            device_nodes: cdi_nodes(&nodes, self.params),
+            hooks: hook.into_iter().collect(),
             ..ContainerEdits::default()
         })
     }
 
-    fn of_mig(
-        &self,
-        gpu: &GpuFacts,
-        mig: &MigFacts,
-        minor: u32,
-        index: u32,
-    ) -> Result<Vec<Named>, Failure> {
-        let host = &self.inventory.host;
-        let nodes = gpu_nodes(host, gpu).map_err(|error| missing(&error))?;
+    fn of_mig(&self, gpu: &GpuFacts, mig: &MigFacts, index: u32) -> Vec<Named> {
         let mut devices = Vec::new();
         for (number, device) in mig.devices.iter().enumerate() {
             let Some(device) = device.known() else {
                 continue;
             };
-            let capabilities = match mig_nodes(host, self.proc, minor, device) {
-                Ok(capabilities) => capabilities,
+            let nodes = match mig_nodes(&self.inventory.host, self.proc, gpu, device) {
+                Ok(nodes) => nodes,
                 Err(error) => {
                     let failure = missing(&error);
                     note(&format!(
@@ -127,9 +121,8 @@ impl<'a> Devices<'a> {
                     continue;
                 }
             };
-            let own = nodes.iter().take(1).chain(&capabilities);
             let edits = ContainerEdits {
-                device_nodes: own.map(|it| cdi_node(it, self.params)).collect(),
+                device_nodes: cdi_nodes(&nodes, self.params),
                 ..ContainerEdits::default()
             };
             devices.push((
@@ -137,7 +130,7 @@ impl<'a> Devices<'a> {
                 edits,
             ));
         }
-        Ok(devices)
+        devices
     }
 
     /// Whether the driver has capabilities of MIG devices of a GPU.
@@ -151,28 +144,6 @@ impl<'a> Devices<'a> {
     }
 }
 
-/// Programs find the nodes of graphics by the GPU's address.
-fn by_path_links(gpu: &GpuFacts, hook: &Path) -> Option<Hook> {
-    let address = gpu.pci.known()?;
-    let mut args = ["nvidia-cdi-hook", "create-symlinks"]
-        .map(str::to_owned)
-        .to_vec();
-    for node in gpu.drm.known()? {
-        let kind = node.name.trim_end_matches(|c: char| c.is_ascii_digit());
-        let kind = kind.trim_end_matches('D');
-        args.extend([
-            "--link".to_owned(),
-            format!("../{}::/dev/dri/by-path/pci-{address}-{kind}", node.name),
-        ]);
-    }
-    (args.len() > 2).then(|| Hook {
-        hook_name: "createContainer".to_owned(),
-        path: hook.to_string_lossy().into_owned(),
-        args,
-        ..Hook::default()
-    })
-}
-
 fn merge(all: &mut ContainerEdits, edits: &ContainerEdits) {
     for node in &edits.device_nodes {
         if !all.device_nodes.contains(node) {
@@ -182,31 +153,11 @@ fn merge(all: &mut ContainerEdits, edits: &ContainerEdits) {
     all.hooks.extend(edits.hooks.iter().cloned());
 }
 
-/// The runtime makes the node from its numbers: the host needs none. Owner and mode of the driver's nodes are those of
-/// its parameters.
-// req: GPU-11
-pub(super) fn cdi_node(node: &Node, params: DriverParams) -> DeviceNode {
-    let is_drivers = node.path.starts_with("/dev/nvidia");
-    let mode = match node.path.starts_with("/dev/nvidia-caps/") {
-        true => CAPABILITY_MODE,
-        false if is_drivers => params.device_file_mode.unwrap_or(MODE),
-        false => MODE,
-    };
-    let params = if is_drivers {
-        params
-    } else {
-        DriverParams::default()
-    };
-    DeviceNode {
-        path: node.path.clone(),
-        device_type: Some(DeviceType::Char),
-        major: Some(node.major.into()),
-        minor: Some(node.minor.into()),
-        file_mode: Some(mode),
-        uid: params.device_file_uid,
-        gid: params.device_file_gid,
-        ..DeviceNode::default()
-    }
+pub(super) fn cdi_nodes(nodes: &[Node], params: DriverParams) -> Vec<DeviceNode> {
+    let nodes = nodes.iter();
+    nodes
+        .map(|it| params.device_node(&it.path, it.major, it.minor))
+        .collect()
 }
 
 fn device(name: &str, container_edits: ContainerEdits) -> Result<Device, Failure> {
