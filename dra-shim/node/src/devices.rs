@@ -75,6 +75,7 @@ pub trait Devices: fmt::Debug + Send + Sync + Sized + 'static {
     fn restored(
         &self,
         status: &ClaimStatus,
+        facts: &Self::Facts,
         found: &BTreeSet<DeviceName>,
         id: &dyn Fn(&DeviceName) -> String,
     ) -> Restored<Self::Group>;
@@ -89,4 +90,6 @@ pub enum Restored<G> {
     Unknown,
     /// The claim is not of this driver's kind: its spec stays.
     Foreign,
+    /// The facts do not suffice yet, for this reason: the rebuild is repeated.
+    NotYet(String),
 }

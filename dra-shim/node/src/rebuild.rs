@@ -85,6 +85,7 @@ impl<D: Devices> NodeClaims<D> {
         facts: &D::Facts,
     ) -> Result<RebuildReport, StartError> {
         let (specs, devices) = (Arc::clone(&self.specs), Arc::clone(&self.devices));
+        let known = facts.clone();
         let mut report = self.commit(move |claims| {
             if matches!(claims.boot(), Boot::Changed { .. }) {
                 // No claim was prepared since the reboot: every spec is stale.
@@ -96,7 +97,7 @@ impl<D: Devices> NodeClaims<D> {
                 let Ok(uid) = ClaimUid::new(claim.uid.as_str()) else {
                     continue; // no spec has such a name
                 };
-                match restore(claims, &*devices, &specs, &uid, (&claim, status))? {
+                match restore(claims, &*devices, &specs, &known, (&uid, &claim, status))? {
                     Outcome::Restored => restored.push(claim),
                     Outcome::Foreign => drop(others.insert(uid)),
                     Outcome::Unchanged => {}
@@ -174,8 +175,8 @@ fn restore<D: Devices>(
     claims: &mut Claims<D::Group>,
     devices: &D,
     specs: &ClaimSpecs,
-    uid: &ClaimUid,
-    (claim, status): (&ClaimRef, ClaimStatus),
+    facts: &D::Facts,
+    (uid, claim, status): (&ClaimUid, &ClaimRef, ClaimStatus),
 ) -> Result<Outcome, StartError> {
     let state = ClaimState {
         record: claims.phase(uid.as_str()),
@@ -185,9 +186,13 @@ fn restore<D: Devices>(
         return Ok(Outcome::Unchanged);
     }
     let id = |device: &DeviceName| specs.id(uid, device).to_string();
-    match devices.restored(&status, &specs.devices(uid)?, &id) {
+    match devices.restored(&status, facts, &specs.devices(uid)?, &id) {
         Restored::Foreign => Ok(Outcome::Foreign),
         Restored::Unknown => Ok(Outcome::Unchanged),
+        Restored::NotYet(reason) => Err(StartError::DevicesUnknown {
+            claim: claim.clone(),
+            reason,
+        }),
         Restored::Devices(groups) => {
             claims.restore(claim, status, groups)?;
             Ok(match state.record {

@@ -34,7 +34,10 @@ pub(crate) fn remove(specs: &ClaimSpecs, uid: &ClaimUid) -> Result<(), PrepareEr
 
 /// The CDI ids of a spec's devices.
 pub(crate) fn ids(specs: &ClaimSpecs, uid: &ClaimUid, spec: &ClaimSpec) -> Vec<String> {
-    let ids = spec.devices.iter().map(|device| specs.id(uid, &device.name));
+    let ids = spec
+        .devices
+        .iter()
+        .map(|device| specs.id(uid, &device.name));
     ids.map(|id| id.to_string()).collect()
 }
 

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use dra_checkpoint::lifecycle::Event;
-use dra_checkpoint::{Boot, BootId, Damage, Refused, Store, StoreError};
+use dra_checkpoint::{Boot, BootId, ClaimRef, Damage, Refused, Store, StoreError};
 use dra_common::error_chain;
 use durable_file::Dir;
 use imex_cdi::{ClaimSpecs, ClaimSpecsError, ClaimUid, Kind};
@@ -37,6 +37,14 @@ pub enum StartError {
     /// The checkpoint cannot be read or written.
     #[error("the checkpoint cannot be used: {reason}")]
     Checkpoint {
+        /// Why.
+        reason: String,
+    },
+    /// A claim that lost its record has devices that are not known now.
+    #[error("the devices of claim {claim}, which lost its record, are not known yet: {reason}")]
+    DevicesUnknown {
+        /// The claim.
+        claim: ClaimRef,
         /// Why.
         reason: String,
     },

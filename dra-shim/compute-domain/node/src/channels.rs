@@ -168,6 +168,7 @@ impl Devices for ImexChannels {
     fn restored(
         &self,
         status: &ClaimStatus,
+        _major: &Option<Major>,
         found: &BTreeSet<DeviceName>,
         id: &dyn Fn(&DeviceName) -> String,
     ) -> Restored<DeviceGroup> {
