@@ -68,6 +68,7 @@ mod tests {
             "compute-domain/node/src/imex_daemon.rs",
             "kubelet/src/claim.rs",
             "kubelet/src/claim_source.rs",
+            "claim/src/parameters.rs",
             "clique/src/host_imex.rs",
             "../cdi/src/claim.rs",
             "../cdi/src/claim_specs.rs",
