@@ -70,6 +70,7 @@ mod tests {
             "kubelet/src/claim_source.rs",
             "claim/src/parameters.rs",
             "clique/src/host_imex.rs",
+            "gpu/api/src/error.rs",
             "../cdi/src/claim.rs",
             "../cdi/src/claim_specs.rs",
             "../controller/api/src/opaque/error.rs",
