@@ -24,7 +24,7 @@ shift
 packages=("$@")
 if [ ${#packages[@]} = 0 ]; then
     packages=(dra-common dra-claim durable-file dra-checkpoint imex-cdi nvml-session nvml-clique nvidia-driver-files nri-plugin dra-kubelet host-doctor
-        compute-domain-api compute-domain-core compute-domain-node daemon-runtime)
+        compute-domain-api compute-domain-core compute-domain-node gpu-api daemon-runtime)
 fi
 features=()
 [[ " ${packages[*]} " != *" imex-cdi "* ]] || features=(--features "imex-cdi/oci imex-cdi/nri")

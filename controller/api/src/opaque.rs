@@ -2,14 +2,13 @@
 //! of the ComputeDomain and the allocation mode.
 
 mod error;
-mod fields;
 
 use std::fmt;
 
+use dra_claim::{Parameters, ParametersError};
 use serde_json::{Value, json};
 
 pub use error::ConfigError;
-use fields::Fields;
 
 use crate::domain_uid::DomainUid;
 use crate::names::API_VERSION;
@@ -82,10 +81,10 @@ impl OpaqueConfig {
     /// # Errors
     /// All errors are permanent, because the config of a claim is immutable.
     pub fn decode_strict(json: &str) -> Result<Self, ConfigError> {
-        let fields = Fields::parse(json)?;
-        let kind = kind_of(&fields)?;
-        fields.deny_unknown(kind.fields())?;
-        Self::from_fields(kind, &fields)
+        let parameters = Parameters::parse(json)?;
+        let kind = kind_of(&parameters)?;
+        parameters.deny_unknown(kind.fields())?;
+        Self::from_parameters(kind, &parameters)
     }
 
     /// Decodes a config of another writer, perhaps of a newer version, for a comparison. Unknown fields are ignored,
@@ -108,14 +107,14 @@ impl OpaqueConfig {
     /// ```
     ///
     /// # Errors
-    /// As for [`OpaqueConfig::decode_strict`], but never [`ConfigError::Strict`].
+    /// As for [`OpaqueConfig::decode_strict`], but never [`ParametersError::Strict`].
     pub fn decode_lenient(json: &str) -> Result<Self, ConfigError> {
-        let fields = Fields::parse(json)?;
-        Self::from_fields(kind_of(&fields)?, &fields)
+        let parameters = Parameters::parse(json)?;
+        Self::from_parameters(kind_of(&parameters)?, &parameters)
     }
 
-    fn from_fields(kind: ConfigKind, fields: &Fields<'_>) -> Result<Self, ConfigError> {
-        let text = |name| Ok::<_, ConfigError>(fields.string(name)?.unwrap_or_default());
+    fn from_parameters(kind: ConfigKind, parameters: &Parameters<'_>) -> Result<Self, ConfigError> {
+        let text = |name| Ok::<_, ConfigError>(parameters.string(name)?.unwrap_or_default());
         Ok(match kind {
             ConfigKind::Channel => Self::Channel(ComputeDomainChannelConfig {
                 allocation_mode: text("allocationMode")?.into(),
@@ -128,21 +127,17 @@ impl OpaqueConfig {
     }
 }
 
-fn kind_of(fields: &Fields<'_>) -> Result<ConfigKind, ConfigError> {
-    let kind = fields
-        .non_empty_string("kind")?
-        .ok_or(ConfigError::MissingKind)?;
-    let api_version = fields
-        .non_empty_string("apiVersion")?
-        .ok_or(ConfigError::MissingApiVersion)?;
-    if api_version != API_VERSION {
-        return Err(ConfigError::UnknownKind { kind, api_version });
-    }
+fn kind_of(parameters: &Parameters<'_>) -> Result<ConfigKind, ConfigError> {
+    let kind = parameters.kind_of(API_VERSION)?;
     match kind.as_str() {
         ComputeDomainChannelConfig::KIND => Ok(ConfigKind::Channel),
         ComputeDomainDaemonConfig::KIND => Ok(ConfigKind::Daemon),
         known if OTHER_KINDS.contains(&known) => Err(ConfigError::OtherKind { kind }),
-        _ => Err(ConfigError::UnknownKind { kind, api_version }),
+        _ => Err(ParametersError::UnknownKind {
+            kind,
+            api_version: API_VERSION.to_owned(),
+        }
+        .into()),
     }
 }
 

@@ -3,10 +3,12 @@
 
 mod claim_ref;
 pub mod gojson;
+mod parameters;
 mod status;
 
 pub use claim_ref::ClaimRef;
+pub use parameters::{Parameters, ParametersError};
 pub use status::{
     ClaimStatus, ConfigSource, Consumer, DeviceConfig, DeviceResult, DeviceStatus, MetaTime,
-    StatusError, base_request, optional_time,
+    StatusError, base_request, optional_time, quantity_value,
 };

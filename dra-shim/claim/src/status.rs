@@ -14,6 +14,7 @@ use self::field::{Object, OrZero};
 pub use self::fields::{
     ConfigSource, Consumer, DeviceConfig, DeviceResult, DeviceStatus, base_request,
 };
+pub use self::quantity::quantity_value;
 pub use self::time::{MetaTime, optional_time};
 
 /// The status of a `ResourceClaim`: its allocated devices, their configuration, and

@@ -16,6 +16,13 @@ struct Value {
     fives: i32,
 }
 
+/// The value of a Kubernetes quantity (`1500m`, `4Gi`), rounded up to an integer as Go's `Quantity.Value` does.
+///
+/// `None` if the text is not a quantity, or if its value is negative or more than a `u64`.
+pub fn quantity_value(text: &str) -> Option<u64> {
+    Value::parse(text)?.rounded_up()
+}
+
 // === impl Quantity ===
 
 impl Quantity {
@@ -75,6 +82,20 @@ impl Value {
             fives: own_fives.checked_add(tens)?,
         })
     }
+
+    fn rounded_up(&self) -> Option<u64> {
+        let power = |base: u128, exponent: i32| base.checked_pow(exponent.unsigned_abs());
+        let factor = power(2, self.twos.max(0))?.checked_mul(power(5, self.fives.max(0))?)?;
+        let dividend = self.odd.checked_mul(factor)?;
+        let (twos, fives) = (power(2, self.twos.min(0)), power(5, self.fives.min(0)));
+        let divisor = twos
+            .zip(fives)
+            .and_then(|(twos, fives)| twos.checked_mul(fives));
+        // A divisor beyond u128 is larger than the dividend.
+        let divisor = divisor.unwrap_or(u128::MAX);
+        let value = dividend.div_ceil(divisor).try_into().ok()?;
+        (value == 0 || !self.negative).then_some(value)
+    }
 }
 
 /// A suffix as powers of ten and of two.
@@ -133,6 +154,33 @@ mod tests {
         }
         for (left, right) in [("1Gi", "1G"), ("1", "-1"), ("1m", "1M"), ("0.1", "0.10001")] {
             assert_ne!(quantity(left), quantity(right));
+        }
+    }
+
+    #[test]
+    fn a_value_is_rounded_up_to_an_integer() {
+        for (text, value) in [
+            ("4Gi", Some(4 << 30)),
+            ("1.5Gi", Some(1536 << 20)),
+            ("1k", Some(1000)),
+            ("1e3", Some(1000)),
+            ("-0", Some(0)),
+            ("1m", Some(1)),
+            ("1001m", Some(2)),
+            ("1e-300", Some(1)),
+            ("0e-300", Some(0)),
+            ("1Ei", Some(1 << 60)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("18446744073709551616", None),
+            ("1e300", None),
+            ("1e2147483647", None),
+            ("1e-2147483648", Some(1)),
+            ("-1", None),
+            ("-1m", None),
+            ("", None),
+            ("4GB", None),
+        ] {
+            assert_eq!(quantity_value(text), value, "{text}");
         }
     }
 

@@ -1,0 +1,119 @@
+//! Which config applies to which device of a claim.
+
+use compute_domain_api::gates::FeatureGates;
+use dra_claim::{ClaimStatus, DeviceConfig, DeviceResult};
+
+use crate::error::ConfigError;
+use crate::names::{DRIVER_NAME, DeviceType};
+use crate::opaque::OpaqueConfig;
+use crate::sharing::{Sharing, TimeSlice};
+
+/// An allocated device of a claim with the settings that its container gets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConfiguredDevice<'a> {
+    /// The allocation.
+    pub result: &'a DeviceResult,
+    /// The device's type, from its name.
+    pub device_type: DeviceType,
+    /// The settings. `None` leaves the device as it is: no config asks for any, or the device is allocated with
+    /// `adminAccess`, and so may be in use by others.
+    pub sharing: Option<Sharing>,
+}
+
+/// The claim's devices of the driver `gpu.nvidia.com`, in the allocator's order, with the settings of their
+/// configs.
+///
+/// A device's config is the last that applies to it: those of the claim come after those of the class. A config
+/// without requests applies to the devices of its kind. A config that names the device's request, or the request of
+/// its subrequest, must be of the device's kind.
+///
+/// # Errors
+/// A config is malformed, even one that another config overrides; a config names the request of a device of another
+/// kind; a device's config has invalid values, or asks for what the feature gates or this version do not allow. All
+/// are permanent.
+// req: GPU-15, GPU-17, GPU-18
+pub fn configured_devices<'a>(
+    status: &'a ClaimStatus,
+    gates: &FeatureGates,
+) -> Result<Vec<ConfiguredDevice<'a>>, ConfigError> {
+    let configs = own_configs(status)?;
+    let results = status.results_of(DRIVER_NAME);
+    let devices = results.map(|result| {
+        let device = configured_device(result, &configs, gates)?;
+        refuse_unsupported(&device)?;
+        Ok(device)
+    });
+    devices.collect()
+}
+
+/// The driver's decoded configs in rising precedence.
+fn own_configs(status: &ClaimStatus) -> Result<Vec<(&DeviceConfig, OpaqueConfig)>, ConfigError> {
+    let configs = status.configs_of(DRIVER_NAME);
+    let decoded = configs.map(|it| Ok((it, OpaqueConfig::decode_strict(it.parameters())?)));
+    decoded.collect()
+}
+
+fn configured_device<'a>(
+    result: &'a DeviceResult,
+    configs: &[(&DeviceConfig, OpaqueConfig)],
+    gates: &FeatureGates,
+) -> Result<ConfiguredDevice<'a>, ConfigError> {
+    let device_type = DeviceType::of_device(result.device());
+    let device_type = device_type.ok_or_else(|| ConfigError::NotAGpu {
+        device: result.device().to_owned(),
+    })?;
+    let config = config_for(result, device_type, configs)?;
+    let sharing = match config {
+        Some(config) if !result.admin_access() => config.sharing(gates)?,
+        _ => None,
+    };
+    Ok(ConfiguredDevice {
+        result,
+        device_type,
+        sharing,
+    })
+}
+
+/// The effective config of a device. Without one, nothing is set: NVIDIA's defaults have no settings, either.
+fn config_for<'a>(
+    result: &DeviceResult,
+    device_type: DeviceType,
+    configs: &'a [(&DeviceConfig, OpaqueConfig)],
+) -> Result<Option<&'a OpaqueConfig>, ConfigError> {
+    let falling = configs.iter().rev();
+    for (config, decoded) in falling.filter(|(config, _)| config.applies_to(result)) {
+        if decoded.device_type == device_type {
+            return Ok(Some(decoded));
+        }
+        if !config.requests().is_empty() {
+            return Err(ConfigError::OtherDeviceType {
+                config_type: decoded.device_type,
+                device: result.device().to_owned(),
+                device_type,
+                request: result.request().to_owned(),
+            });
+        }
+    }
+    Ok(None)
+}
+
+/// Fails if this version cannot apply the settings of the device. A claim must not seem prepared with settings that
+/// were not applied.
+fn refuse_unsupported(device: &ConfiguredDevice<'_>) -> Result<(), ConfigError> {
+    if device.device_type == DeviceType::Vfio {
+        return Err(ConfigError::VfioNotSupported {
+            device: device.result.device().to_owned(),
+        });
+    }
+    match &device.sharing {
+        None | Some(Sharing::TimeSlicing(TimeSlice::Default)) => Ok(()),
+        Some(Sharing::TimeSlicing(interval)) => Err(ConfigError::TimeSliceNotSupported {
+            interval: interval.as_str(),
+        }),
+        Some(Sharing::Mps(_)) => Err(ConfigError::MpsNotSupported),
+    }
+}
+
+#[cfg(test)]
+#[path = "configured_device_tests.rs"]
+mod tests;

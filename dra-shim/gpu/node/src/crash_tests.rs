@@ -1,0 +1,190 @@
+//! Crashes after every step of Prepare and Unprepare, and random sequences of calls and kills in two processes against
+//! a model that only knows hardware.
+
+use std::collections::BTreeMap;
+
+use dra_checkpoint::Damage;
+use durable_file::SimDir;
+use durable_file::sim::Cause;
+use gpu_inventory::published::published;
+
+use crate::test_objects::{
+    Disks, at, mk_host, mk_host_of, mk_mig_inventory, mk_prepare, mk_status, prepare,
+};
+use crate::{NodeClaims, Unit, prepared};
+
+/// Every state that a crash could leave of the two directories. A power loss is followed by another boot, in which
+/// the CDI directory may be empty.
+fn every_crash(disks: &Disks) -> Vec<(String, Disks, &'static str)> {
+    let mut all = Vec::new();
+    let mut add = |how: String, cause: Cause, checkpoint: &SimDir, cdi: &SimDir| {
+        let found = Disks {
+            checkpoint: checkpoint.after_kill(),
+            cdi: cdi.after_kill(),
+        };
+        match cause {
+            Cause::Kill => all.push((how, found, "boot-1")),
+            Cause::PowerLoss => {
+                let empty = Disks {
+                    cdi: SimDir::new(),
+                    ..found.clone()
+                };
+                all.push((how.clone(), found, "boot-2"));
+                all.push((how, empty, "boot-2"));
+            }
+        }
+    };
+    for crash in disks.checkpoint.crashes() {
+        for cdi in disks.cdi.crashes_with(&crash) {
+            add(crash.to_string(), crash.cause, &crash.dir, &cdi.dir);
+        }
+    }
+    for crash in disks.cdi.crashes() {
+        for checkpoint in disks.checkpoint.crashes_with(&crash) {
+            add(crash.to_string(), crash.cause, &checkpoint.dir, &crash.dir);
+        }
+    }
+    all
+}
+
+/// Checks that the next process resumes or undoes what a crash has interrupted, and loses no GPU.
+fn the_next_process_recovers(how: &str, found: &Disks, boot: &str) {
+    let (claim, other) = (mk_status(&["gpu-1", "gpu-2"]), mk_status(&["gpu-2"]));
+    let start = || {
+        let disks = found.after_kill();
+        let (node, report) = disks.try_start(boot, &Some(mk_host())).unwrap();
+        assert_eq!(report.damage, Damage::None, "{how}");
+        assert!(report.failures.is_empty(), "{how}: {:?}", report.failures);
+        (disks, node)
+    };
+    let (disks, node) = start();
+    let is_recorded = !node.recorded_claims().is_empty();
+    assert!(
+        is_recorded || disks.spec_of("a").is_none(),
+        "{how}: a spec without a record"
+    );
+    let late = mk_prepare(&node, "a", &claim, &mk_host(), at(1000)).unwrap();
+    node.prepare(late)
+        .unwrap_or_else(|error| panic!("{how}: {error}"));
+    assert!(disks.spec_of("a").is_some(), "{how}");
+
+    let (disks, node) = start();
+    node.unprepare("a", at(1)).unwrap();
+    assert_eq!(disks.spec_of("a"), None, "{how}");
+    prepare(&node, "b", &other).unwrap_or_else(|error| panic!("{how}: {error}"));
+}
+
+// req: GPU-36
+#[test]
+fn prepare_and_unprepare_crashed_anywhere_are_resumed_or_undone() {
+    let status = mk_status(&["gpu-1", "gpu-2"]);
+    let prepare_it = |node: &NodeClaims| drop(prepare(node, "a", &status).unwrap());
+    let abort_it = |node: &NodeClaims| {
+        let begun = mk_prepare(node, "a", &status, &mk_host(), at(0)).unwrap();
+        node.begin(begun).unwrap();
+        node.unprepare("a", at(1)).unwrap();
+    };
+    let unprepare_it = |node: &NodeClaims| node.unprepare("a", at(1)).unwrap();
+    let operations: [(bool, &dyn Fn(&NodeClaims)); 3] = [
+        (false, &prepare_it),
+        (false, &abort_it),
+        (true, &unprepare_it),
+    ];
+    for (is_prepared, operation) in operations {
+        let disks = Disks::default();
+        if is_prepared {
+            prepare_it(&disks.start());
+        }
+        let disks = disks.after_kill();
+        operation(&disks.start());
+        let states = every_crash(&disks);
+        assert!(states.len() > 10, "only {} states", states.len());
+        for (how, found, boot) in &states {
+            the_next_process_recovers(how, found, boot);
+        }
+    }
+}
+
+/// Names and hardware of a node: with MIG devices, and after a change of MIG mode.
+fn layouts() -> [(std::sync::Arc<crate::HostGpus>, BTreeMap<String, Unit>); 2] {
+    let inventories = [mk_mig_inventory(), crate::test_objects::mk_inventory()];
+    inventories.map(|inventory| {
+        let host = mk_host_of(&inventory);
+        let names = published(&inventory).devices.into_iter();
+        let units = names.map(|it| (it.name.clone(), host.get(&it.name).unwrap().unit.clone()));
+        let units = units.collect();
+        (host, units)
+    })
+}
+
+// req: GPU-32, GPU-36
+#[test]
+fn two_claims_never_hold_the_same_hardware_whatever_two_processes_do() {
+    let layouts = layouts();
+    let mut most = 0;
+    for seed in 0..60 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let disks = Disks::default();
+        let mut processes = [disks.start(), disks.start()];
+        let mut history = Vec::new();
+        // What each claim was allocated: it does not change.
+        let mut claims: BTreeMap<String, (usize, Vec<String>)> = BTreeMap::new();
+        for step in 0..40 {
+            let process = random.usize(..2);
+            let uid = format!("claim-{}", random.u32(..6));
+            let node = &processes[process];
+            match random.u32(..10) {
+                0..=5 => {
+                    let (layout, devices) = claims.entry(uid.clone()).or_insert_with(|| {
+                        let layout = random.usize(..2);
+                        let names: Vec<_> = layouts[layout].1.keys().cloned().collect();
+                        let wanted =
+                            (0..random.usize(1..3)).map(|_| random.choice(&names).unwrap().clone());
+                        (layout, wanted.collect())
+                    });
+                    let names: Vec<_> = devices.iter().map(String::as_str).collect();
+                    let status = mk_status(&names);
+                    let input =
+                        mk_prepare(node, &uid, &status, &layouts[*layout].0, at(step * 100))
+                            .unwrap();
+                    let answer = node.prepare(input).map(drop).map_err(|error| error.code());
+                    history.push(format!("{process}: prepare {uid} {names:?}: {answer:?}"));
+                }
+                6..=8 => {
+                    node.unprepare(&uid, at(step * 100)).unwrap();
+                    claims.remove(&uid);
+                    history.push(format!("{process}: unprepare {uid}"));
+                }
+                _ => {
+                    processes[process] = disks.start();
+                    history.push(format!("{process}: killed"));
+                }
+            }
+            let node = disks.start();
+            let held: Vec<(String, Unit)> = node
+                .recorded_claims()
+                .into_iter()
+                .filter(|claim| node.cached_as_prepared(&claim.uid))
+                .flat_map(|claim| {
+                    let (layout, devices) = &claims[&claim.uid];
+                    let units = devices.iter().map(|name| layouts[*layout].1[name].clone());
+                    let units: Vec<_> = units.collect();
+                    assert!(disks.spec_of(&claim.uid).is_some(), "{seed}: {history:#?}");
+                    units.into_iter().map(move |unit| (claim.uid.clone(), unit))
+                })
+                .collect();
+            for (number, (owner, unit)) in held.iter().enumerate() {
+                for (other, its) in &held[number + 1..] {
+                    assert!(
+                        owner == other || !unit.overlaps(its),
+                        "{seed}: {unit}, {history:#?}"
+                    );
+                }
+            }
+            most = most.max(held.len());
+            let counted: usize = prepared(&node.view()).iter().map(|(_, count)| count).sum();
+            assert_eq!(counted, held.len());
+        }
+    }
+    assert!(most > 4, "claims hold {most} devices at most");
+}

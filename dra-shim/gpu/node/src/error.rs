@@ -1,0 +1,127 @@
+//! Errors of Prepare, one sentence each.
+
+use dra_checkpoint::ClaimRef;
+use dra_common::Advice;
+use gpu_api::ConfigError;
+use gpu_api::names::DRIVER_NAME;
+
+/// Why a claim is not prepared.
+#[derive(Debug, thiserror::Error, Advice)]
+#[non_exhaustive]
+pub enum PrepareError {
+    /// The claim was allocated no device of this driver.
+    #[error("the claim has no device of {DRIVER_NAME}")]
+    #[advice(
+        code = "no-gpu",
+        hint = "request a device of the class gpu.nvidia.com or mig.nvidia.com",
+        permanent
+    )]
+    NoDevice,
+    /// A config of the claim cannot be used.
+    #[error(transparent)]
+    #[advice(from)]
+    Config(#[from] ConfigError),
+    /// The device is from a `ResourceSlice` that this driver did not publish.
+    #[error(
+        "{DRIVER_NAME} does not publish device {device} in pool {pool}: the pool of a node's GPUs is the node's name"
+    )]
+    #[advice(
+        code = "foreign-device",
+        hint = "delete the ResourceSlice of that pool, then the claim and its pods",
+        permanent
+    )]
+    ForeignDevice {
+        /// The device.
+        device: String,
+        /// The device's pool.
+        pool: String,
+    },
+    /// Another claim has the hardware, or a part of it.
+    #[error(
+        "device {device} is still in use by claim {holder}{}",
+        under_name(device, held_as)
+    )]
+    #[advice(
+        code = "device-held",
+        hint = "wait until the pod that uses the device ends; the plugin frees the device at most 3 minutes after the pod and its claim are deleted",
+        retry
+    )]
+    InUse {
+        /// The device.
+        device: String,
+        /// The claim that holds it.
+        holder: ClaimRef,
+        /// The name under which the claim holds it.
+        held_as: String,
+    },
+    /// The GPUs of the node are not known now.
+    #[error("the GPUs of this node are not known: {reason}")]
+    #[advice(
+        code = "gpus-unknown",
+        hint = "see the plugin's /readyz on this node, or run cdi-gen gpus there",
+        retry
+    )]
+    NotKnown {
+        /// Why.
+        reason: String,
+    },
+    /// The node has no such device now.
+    #[error("this node has no device {device} now{}", because(reason))]
+    #[advice(
+        code = "gpu-missing",
+        hint = "run cdi-gen gpus on the node; if the device does not come back, delete the pod, so that its claim is allocated again",
+        retry
+    )]
+    NoSuchDevice {
+        /// The device.
+        device: String,
+        /// Why it is not published; empty if unknown.
+        reason: String,
+    },
+    /// Device nodes or files of the driver are missing.
+    #[error("device {device} cannot be given to a container: {reason}")]
+    #[advice(
+        code = "gpu-not-usable",
+        hint = "load the driver's modules on this node (modprobe nvidia; nvidia-modprobe -u), or run cdi-gen gpus there",
+        retry
+    )]
+    NotUsable {
+        /// The device.
+        device: String,
+        /// Why.
+        reason: String,
+    },
+    /// A reason that claims of every driver have.
+    #[error(transparent)]
+    #[advice(from)]
+    Claim(#[from] node_claims::PrepareError),
+}
+
+// === impl PrepareError ===
+
+impl PrepareError {
+    /// The claim that holds the device, if that is the cause. It may be deleted already.
+    pub fn holder(&self) -> Option<&ClaimRef> {
+        match self {
+            Self::InUse { holder, .. } => Some(holder),
+            _ => None,
+        }
+    }
+}
+
+/// ` under the name gpu-1`, if that is another one.
+fn under_name(device: &str, held_as: &str) -> String {
+    if device == held_as {
+        String::new()
+    } else {
+        format!(" as {held_as}")
+    }
+}
+
+fn because(reason: &str) -> String {
+    if reason.is_empty() {
+        String::new()
+    } else {
+        format!(": {reason}")
+    }
+}
