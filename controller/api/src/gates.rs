@@ -1,7 +1,7 @@
 //! The feature gates of the Go driver, parsed and checked by its rules.
 //!
 //! The chart passes the same string of gates to all components, and the Go driver's controller passes every gate on
-//! to its daemons. So gates that affect only NVIDIA's GPU driver are accepted and checked here, too.
+//! to its daemons. So gates that affect only GPUs are accepted and checked by all programs, too.
 
 mod error;
 mod gate;

@@ -17,6 +17,7 @@ pub enum Gate {
     /// IMEX daemons discover each other through `ComputeDomainClique` objects. Forced off in
     /// host-managed mode.
     ComputeDomainCliques,
+    /// GPUs: allows the setting `consumableShares`.
     ConsumableShares,
     ContextualLogging,
     CrashOnNVLinkFabricErrors,
@@ -31,9 +32,11 @@ pub enum Gate {
     IMEXDaemonsWithDNSNames,
     LoggingAlphaOptions,
     LoggingBetaOptions,
+    /// GPUs: allows claims to select the sharing strategy `MPS`.
     MPSSupport,
     NVMLDeviceHealthCheck,
     PassthroughSupport,
+    /// GPUs: allows claims to select the sharing strategy `TimeSlicing`.
     TimeSlicingSettings,
 }
 
