@@ -222,6 +222,19 @@ pub fn prepared(view: &View<GpuGroup>) -> Vec<(&'static str, usize)> {
         .collect()
 }
 
+/// The UUIDs of the devices that Completed records hold, each with the name under which it is held.
+pub fn held_names(view: &View<GpuGroup>) -> Vec<(String, String)> {
+    let records = view.records_unchecked();
+    let groups = records.flat_map(|(_, record)| record.devices());
+    let devices = groups.flat_map(|group| &group.devices);
+    devices
+        .filter_map(|held| {
+            let name = held.kubelet_device()?.device_name.clone();
+            Some((uuid_of(held)?.to_owned(), name))
+        })
+        .collect()
+}
+
 /// Fails if another claim has a part of the hardware. Claims with `adminAccess` do not count.
 // req: GPU-32, GPU-34
 fn check(view: &View<GpuGroup>, claim: &ClaimUid, wanted: &[Planned]) -> Result<(), PrepareError> {

@@ -29,7 +29,7 @@ mod test_objects;
 mod unit;
 
 pub use error::PrepareError;
-pub use gpus::{Gpus, NodeClaims, PlannedGpus, WantedGpus, prepared};
+pub use gpus::{Gpus, NodeClaims, PlannedGpus, WantedGpus, held_names, prepared};
 pub use group::{
     ConfigState, GpuGroup, GpuInfo, HeldGpu, HeldMig, HeldVfio, MigInfo, PreparedDevice, VfioInfo,
 };

@@ -1,0 +1,63 @@
+//! GPUs as the devices of this plugin's parts.
+
+use std::sync::Arc;
+
+use dra_checkpoint::{BootId, View};
+use durable_file::Dir;
+use gpu_api::FeatureGates;
+use gpu_api::names::DRIVER_NAME;
+use gpu_node::{GpuGroup, Gpus, HostGpus, NodeClaims, prepared};
+use node_claims::{StartError, StartReport};
+use plugin_parts::{DeviceType, PluginDevices};
+
+use crate::monitor::GpuMonitor;
+
+/// The node's claims, once the checkpoint is open.
+pub(crate) type SharedClaims = plugin_parts::SharedClaims<Gpus>;
+
+/// GPUs, and the node's devices as the facts for their specs.
+pub(crate) struct GpuDevices {
+    pub(crate) node: String,
+    pub(crate) gates: FeatureGates,
+    pub(crate) monitor: GpuMonitor,
+}
+
+impl PluginDevices for GpuDevices {
+    type Devices = Gpus;
+
+    const DRIVER: &'static str = DRIVER_NAME;
+    const DEVICE_TYPES: &'static [DeviceType<Gpus>] = &[
+        ("gpu", |view| number(view, "gpu")),
+        ("mig", |view| number(view, "mig")),
+        ("vfio", |view| number(view, "vfio")),
+        ("unknown", |view| number(view, "unknown")),
+    ];
+
+    fn start(
+        &self,
+        checkpoint: Arc<dyn Dir>,
+        cdi: Arc<dyn Dir>,
+        boot: BootId,
+    ) -> Result<(NodeClaims, StartReport), StartError> {
+        let gpus = Gpus {
+            node: self.node.clone(),
+            gates: self.gates.clone(),
+        };
+        gpus.start(checkpoint, cdi, boot, &self.facts())
+    }
+
+    fn facts(&self) -> Option<Arc<HostGpus>> {
+        self.monitor.host()
+    }
+
+    // req: GPU-35
+    fn is_known(host: &Option<Arc<HostGpus>>) -> bool {
+        host.is_some()
+    }
+}
+
+fn number(view: &View<GpuGroup>, device_type: &str) -> usize {
+    let counts = prepared(view);
+    let count = counts.iter().find(|(it, _)| *it == device_type);
+    count.map_or(0, |(_, count)| *count)
+}

@@ -1,0 +1,32 @@
+//! `gpu-kubelet-plugin`: gives pods their GPUs through kubelet's DRA protocol.
+//!
+//! ```text
+//! NVML (in a child), /proc, sysfs ──► monitor ──► node_gpus ──► publish ──► slice, health, conditions, events
+//!                                        │ HostGpus
+//!                                        ▼
+//! kubelet ◄──► dra-kubelet ──► driver ──► gpu-node ──► checkpoint, CDI files
+//! ```
+//!
+//! [`plugin_parts`] has what surrounds the claims. No state of GPUs, driver, node or cluster ends the process, and the
+//! process itself never opens a GPU: a driver can be unloaded and a GPU reset while the plugin runs.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod driver;
+mod gpu_devices;
+mod hook;
+mod metrics;
+mod monitor;
+mod node_gpus;
+mod publish;
+mod run;
+mod slice_device;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // The plugin starts itself to read NVML.
+    nvml_session::serve_if_started();
+    daemon_runtime::daemon::main(run::run)
+}

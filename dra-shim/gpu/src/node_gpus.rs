@@ -1,0 +1,186 @@
+//! What the plugin knows about the node's GPUs, across readings.
+
+use std::sync::Arc;
+
+use gpu_inventory::published::{Attribute, Device, published};
+use gpu_inventory::{Fact, Inventory};
+use gpu_node::HostGpus;
+
+/// The GPUs of the node, according to the last reading and those before it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct NodeGpus {
+    /// Whether there was a reading.
+    pub(crate) is_read: bool,
+    /// The devices for claims. `None`: not known now.
+    pub(crate) host: Option<Arc<HostGpus>>,
+    /// The devices to publish.
+    pub(crate) devices: Vec<KnownDevice>,
+    /// Why the driver cannot be used now, in one line.
+    pub(crate) no_driver: Option<String>,
+    /// Why GPUs and MIG devices are not published, one line each.
+    pub(crate) skipped: Vec<String>,
+}
+
+/// A device that can be published.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct KnownDevice {
+    pub(crate) device: Device,
+    pub(crate) state: DeviceState,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum DeviceState {
+    /// The last reading has it.
+    Present,
+    /// An earlier reading had it, and the driver does not answer for it any more.
+    Lost,
+    /// An earlier reading had it, and the driver is not loaded now.
+    NoDriver,
+}
+
+// === impl NodeGpus ===
+
+impl NodeGpus {
+    /// What is known after a reading.
+    // req: GPU-39
+    pub(crate) fn next(&self, inventory: &Inventory, host: HostGpus) -> Self {
+        if let Some(reason) = no_driver(inventory) {
+            return Self {
+                is_read: true,
+                host: None,
+                devices: self.all_in(DeviceState::NoDriver),
+                no_driver: Some(reason),
+                skipped: Vec::new(),
+            };
+        }
+        let now = published(inventory);
+        let mut devices: Vec<_> = now
+            .devices
+            .into_iter()
+            .map(|device| KnownDevice {
+                device,
+                state: DeviceState::Present,
+            })
+            .collect();
+        for before in &self.devices {
+            let is_lost = before.is_gpu()
+                && !passed_through(inventory, before.address())
+                && !in_mig_mode(inventory, before.uuid())
+                && devices.iter().all(|it| it.uuid() != before.uuid());
+            let is_name_free = devices
+                .iter()
+                .all(|it| it.device.name != before.device.name);
+            if is_lost && is_name_free {
+                devices.push(KnownDevice {
+                    device: before.device.clone(),
+                    state: DeviceState::Lost,
+                });
+            }
+        }
+        devices.sort_by(|one, other| one.address().cmp(&other.address()));
+        Self {
+            is_read: true,
+            host: Some(Arc::new(host)),
+            devices,
+            no_driver: None,
+            skipped: now
+                .skipped
+                .into_iter()
+                .map(|it| format!("{}: {}", it.gpu, it.reason))
+                .collect(),
+        }
+    }
+
+    fn all_in(&self, state: DeviceState) -> Vec<KnownDevice> {
+        let devices = self.devices.iter();
+        devices
+            .map(|it| KnownDevice {
+                device: it.device.clone(),
+                state,
+            })
+            .collect()
+    }
+
+    /// The state in one line. It changes only with the state.
+    pub(crate) fn describe(&self) -> String {
+        let in_state = |state| {
+            let names = self.devices.iter().filter(move |it| it.state == state);
+            names
+                .map(|it| it.device.name.as_str())
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let mut parts = Vec::new();
+        match &self.no_driver {
+            Some(reason) => parts.push(reason.clone()),
+            None => parts.push(format!("devices: {}", in_state(DeviceState::Present))),
+        }
+        let lost = in_state(DeviceState::Lost);
+        if !lost.is_empty() {
+            parts.push(format!("lost: {lost}"));
+        }
+        parts.extend(self.skipped.iter().map(|it| format!("not published: {it}")));
+        parts.join("; ")
+    }
+
+    /// Whether an administrator has something to do.
+    pub(crate) fn has_problem(&self) -> bool {
+        let is_lost = |it: &KnownDevice| it.state == DeviceState::Lost;
+        self.no_driver.is_some() || !self.skipped.is_empty() || self.devices.iter().any(is_lost)
+    }
+}
+
+/// Why NVML cannot be used at all.
+fn no_driver(inventory: &Inventory) -> Option<String> {
+    let failure = inventory.driver.gpu_count.failure()?;
+    Some(match inventory.driver.module {
+        Fact::Absent => format!("the NVIDIA kernel module is not loaded ({failure})"),
+        _ => format!("NVML cannot be used: {failure}"),
+    })
+}
+
+fn passed_through(inventory: &Inventory, address: Option<&str>) -> bool {
+    let mut gpus = inventory.gpus.iter();
+    gpus.any(|gpu| {
+        let is_it = gpu
+            .pci
+            .known()
+            .is_some_and(|it| Some(it.to_string().as_str()) == address);
+        is_it && gpu.pci_driver.known().is_some_and(|it| it.contains("vfio"))
+    })
+}
+
+fn in_mig_mode(inventory: &Inventory, uuid: Option<&str>) -> bool {
+    let mut gpus = inventory.gpus.iter();
+    gpus.any(|gpu| {
+        let is_it = gpu.uuid.known().map(String::as_str) == uuid;
+        is_it && gpu.mig.known().is_some_and(|mig| mig.enabled)
+    })
+}
+
+// === impl KnownDevice ===
+
+impl KnownDevice {
+    pub(crate) fn uuid(&self) -> Option<&str> {
+        self.text("uuid")
+    }
+
+    pub(crate) fn device_type(&self) -> &str {
+        self.text("type").unwrap_or("unknown")
+    }
+
+    fn is_gpu(&self) -> bool {
+        self.device_type() == "gpu"
+    }
+
+    fn address(&self) -> Option<&str> {
+        self.text("resource.kubernetes.io/pciBusID")
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        match self.device.attributes.get(name) {
+            Some(Attribute::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+}

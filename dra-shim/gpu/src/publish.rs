@@ -1,0 +1,178 @@
+//! Publishes what is known of the node's GPUs: in the slice for the scheduler, as device health for kubelet, as
+//! condition, events and metrics for administrators.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use daemon_runtime::{Events, Heartbeat, ReadinessCondition};
+use dra_checkpoint::View;
+use dra_kubelet::{DesiredPool, DeviceHealth, Health};
+use gpu_api::names::{GPU_LOST_TAINT, NO_DRIVER_TAINT, RENAMED_TAINT};
+use gpu_node::{GpuGroup, held_names};
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::resource::v1::DeviceTaint;
+use plugin_parts::UnsupportedFields;
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+use crate::gpu_devices::SharedClaims;
+use crate::metrics::GpuMetrics;
+use crate::node_gpus::{DeviceState, KnownDevice, NodeGpus};
+use crate::slice_device::{no_schedule, slice_device};
+
+/// Pause between two comparisons of the names of devices with those in the records.
+const COMPARE_EVERY: Duration = Duration::from_secs(2);
+
+/// The task that publishes.
+pub(crate) struct Publisher {
+    pub(crate) pool: String,
+    pub(crate) gpus: watch::Receiver<NodeGpus>,
+    pub(crate) shared_claims: SharedClaims,
+    /// Fields that the API server has dropped.
+    pub(crate) unsupported_fields: watch::Receiver<UnsupportedFields>,
+    pub(crate) desired: watch::Sender<DesiredPool>,
+    pub(crate) health: watch::Sender<Vec<DeviceHealth>>,
+    pub(crate) ready: ReadinessCondition,
+    pub(crate) metrics: GpuMetrics,
+    pub(crate) events: Events,
+    /// The node, the object of the events.
+    pub(crate) node: ObjectReference,
+    pub(crate) heartbeat: Heartbeat,
+}
+
+// === impl Publisher ===
+
+impl Publisher {
+    pub(crate) async fn run(mut self, shutdown: CancellationToken) {
+        let mut reported = None;
+        loop {
+            self.heartbeat.beat();
+            let gpus = self.gpus.borrow_and_update().clone();
+            let drops_taints = self.unsupported_fields.borrow_and_update().taints;
+            let renamed = match self.shared_claims.get() {
+                Ok(claims) => renamed(&gpus, &claims.view()),
+                Err(_) => BTreeSet::new(),
+            };
+            let pool = desired_pool(&gpus, &renamed, drops_taints);
+            let health = health(&self.pool, &gpus);
+            self.desired.send_if_modified(|it| replace(it, pool));
+            self.health.send_if_modified(|it| replace(it, health));
+            self.metrics.devices(&gpus);
+            match (&gpus.no_driver, gpus.is_read) {
+                (Some(reason), _) => self.ready.set_unmet(reason),
+                (None, true) => self.ready.set_met(),
+                (None, false) => {}
+            }
+            let state = describe(&gpus, &renamed);
+            if gpus.is_read && reported.as_ref() != Some(&state) {
+                self.report(&gpus, &renamed, &state);
+                reported = Some(state);
+            }
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = sleep(COMPARE_EVERY) => {}
+                // The senders live as long as the program.
+                Ok(()) = self.gpus.changed() => {}
+                Ok(()) = self.unsupported_fields.changed() => {}
+            }
+        }
+    }
+
+    /// One event about the node per change.
+    fn report(&self, gpus: &NodeGpus, renamed: &BTreeSet<String>, state: &str) {
+        info!(state, "GPUs of this node");
+        if gpus.has_problem() || !renamed.is_empty() {
+            self.events.warning(&self.node, "GPUProblem", "Probe", state);
+        } else {
+            self.events.normal(&self.node, "GPUsReady", "Probe", state);
+        }
+    }
+}
+
+/// The state in one line.
+fn describe(gpus: &NodeGpus, renamed: &BTreeSet<String>) -> String {
+    let mut text = gpus.describe();
+    if !renamed.is_empty() {
+        let names: Vec<_> = renamed.iter().map(String::as_str).collect();
+        text.push_str("; a claim holds a GPU that has another name now: ");
+        text.push_str(&names.join(", "));
+    }
+    text
+}
+
+/// The names of devices whose hardware a claim holds under another name, with that other name.
+// req: GPU-41
+fn renamed(gpus: &NodeGpus, records: &View<GpuGroup>) -> BTreeSet<String> {
+    let held = held_names(records);
+    let mut names = BTreeSet::new();
+    for known in &gpus.devices {
+        let uuid = known.uuid().unwrap_or_default();
+        for (_, held_as) in held.iter().filter(|(it, _)| it == uuid) {
+            if *held_as != known.device.name {
+                names.insert(held_as.clone());
+                names.insert(known.device.name.clone());
+            }
+        }
+    }
+    names
+}
+
+/// The desired content of the node's slices.
+// req: GPU-39, GPU-40, GPU-41
+fn desired_pool(gpus: &NodeGpus, renamed: &BTreeSet<String>, drops_taints: bool) -> DesiredPool {
+    if !gpus.is_read {
+        return DesiredPool::Undecided;
+    }
+    if gpus.no_driver.is_some() && gpus.devices.is_empty() {
+        return DesiredPool::Withdrawn;
+    }
+    let devices = gpus.devices.iter().filter_map(|known| {
+        let taints = taints(known, renamed);
+        // Without its taint, the scheduler would give the device to claims.
+        (taints.is_empty() || !drops_taints).then(|| slice_device(&known.device, taints))
+    });
+    DesiredPool::Devices(devices.collect())
+}
+
+fn taints(known: &KnownDevice, renamed: &BTreeSet<String>) -> Vec<DeviceTaint> {
+    let of_state = match known.state {
+        DeviceState::Present => None,
+        DeviceState::Lost => Some(GPU_LOST_TAINT),
+        DeviceState::NoDriver => Some(NO_DRIVER_TAINT),
+    };
+    let of_name = renamed.contains(&known.device.name).then_some(RENAMED_TAINT);
+    let keys = of_state.into_iter().chain(of_name);
+    keys.map(no_schedule).collect()
+}
+
+fn health(pool: &str, gpus: &NodeGpus) -> Vec<DeviceHealth> {
+    let devices = gpus.devices.iter();
+    devices
+        .map(|known| {
+            let (health, message) = match known.state {
+                DeviceState::Present => (Health::Healthy, String::new()),
+                DeviceState::Lost => (
+                    Health::Unhealthy,
+                    "the driver does not answer for this GPU any more".to_owned(),
+                ),
+                DeviceState::NoDriver => {
+                    (Health::Unhealthy, gpus.no_driver.clone().unwrap_or_default())
+                }
+            };
+            DeviceHealth {
+                pool: pool.to_owned(),
+                device: known.device.name.clone(),
+                health,
+                message,
+            }
+        })
+        .collect()
+}
+
+fn replace<T: PartialEq>(slot: &mut T, value: T) -> bool {
+    let changed = *slot != value;
+    *slot = value;
+    changed
+}

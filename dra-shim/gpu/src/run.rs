@@ -1,0 +1,136 @@
+//! Builds the plugin's parts and runs them until a signal.
+
+use std::sync::Arc;
+
+use daemon_runtime::{Events, Liveness, Readiness, StartError, signals};
+use dra_kubelet::DesiredPool;
+use plugin_parts::{
+    ClaimStatusWriter, InFlight, KubeletParts, Parts, READS_LIMIT, REQUESTS_LIMIT, ReportedHolders,
+    UnsupportedFields, dump_on_signal, register_metrics, serve_http,
+};
+use tokio::sync::watch;
+use tracing::info;
+
+use crate::args::Args;
+use crate::driver::GpuDriver;
+use crate::gpu_devices::{GpuDevices, SharedClaims};
+use crate::metrics::GpuMetrics;
+use crate::monitor::GpuMonitor;
+use crate::publish::Publisher;
+
+const PROGRAM: &str = "gpu-kubelet-plugin";
+
+/// The field manager of claims' status.
+const CLAIM_REPORTER: &str = "gpu.nvidia.com";
+
+/// How to remove the most likely second plugin.
+const SECOND_PLUGIN_HINT: &str = "disable the Go driver's plugin with resources.gpus.enabled=false";
+
+/// Runs the plugin until a signal ends it.
+///
+/// # Errors
+/// Only what the administrator must fix: see [`StartError`].
+pub(crate) async fn run(args: Args) -> Result<(), StartError> {
+    let Args {
+        node_name,
+        paths,
+        healthcheck_port,
+        settings,
+        kube,
+        http,
+        log,
+    } = args;
+    log.install()?;
+    let gates = settings.resolve()?;
+    let paths = paths.resolve();
+    info!(
+        version = env!("CARGO_PKG_VERSION"),
+        node = node_name,
+        ?paths,
+        ?gates,
+        "{PROGRAM} starts"
+    );
+    let shutdown = signals::shutdown()?;
+    let (readiness, liveness) = (Readiness::default(), Liveness::default());
+    // A start condition: an outage of the API server must not make the pods of all nodes unready.
+    let api_server =
+        readiness.add_start_condition("api-server", "the API server has not responded yet");
+    let monitor = GpuMonitor::new(&paths);
+    let reading = monitor
+        .clone()
+        .run(liveness.add("gpu-monitor", READS_LIMIT), shutdown.clone());
+    let reading = tokio::spawn(reading);
+    let client = kube.client(&api_server).await?;
+    let events = Events::new(client.clone(), PROGRAM, &node_name);
+    let (mut registry, metrics) =
+        register_metrics::<GpuDevices>(&node_name, &paths.data_dir, &events);
+    let gpu_metrics = GpuMetrics::register(&mut registry);
+    let health = (&readiness, &liveness);
+    serve_http(&http, healthcheck_port, health, registry, &shutdown).await?;
+    let in_flight = InFlight::default();
+    dump_on_signal(in_flight.clone(), shutdown.clone())?;
+
+    let parts = Parts {
+        registry_dir: paths.registry_dir.clone(),
+        data_dir: paths.data_dir.clone(),
+        cdi_root: paths.cdi_root.clone(),
+        devices: Arc::new(GpuDevices {
+            node: node_name.clone(),
+            gates,
+            monitor: monitor.clone(),
+        }),
+        shared_claims: SharedClaims::default(),
+        holders: ReportedHolders::default(),
+        claim_status: ClaimStatusWriter::new(client.clone(), CLAIM_REPORTER, Arc::clone(&metrics)),
+        node_name,
+        client,
+        readiness,
+        api_server,
+        liveness,
+        events,
+        metrics,
+        in_flight,
+    };
+    let (desired, desired_pool) = watch::channel(DesiredPool::Undecided);
+    let (health, device_health) = watch::channel(Vec::new());
+    let (unsupported_fields, seen_to_drop) = watch::channel(UnsupportedFields::default());
+    let publisher = Publisher {
+        pool: parts.node_name.clone(),
+        gpus: monitor.subscribe(),
+        shared_claims: parts.shared_claims.clone(),
+        unsupported_fields: seen_to_drop,
+        desired,
+        health,
+        ready: parts
+            .readiness
+            .add_condition("gpus", "the GPUs have not been read yet"),
+        metrics: gpu_metrics,
+        events: parts.events.clone(),
+        node: parts.node_reference(),
+        heartbeat: parts.liveness.add("gpu-publisher", REQUESTS_LIMIT),
+    };
+    let publishing = tokio::spawn(publisher.run(shutdown.clone()));
+    let tasks = parts.start(Vec::new(), &shutdown);
+    let kubelet = KubeletParts {
+        driver: GpuDriver {
+            shared_claims: parts.shared_claims.clone(),
+            monitor,
+            holders: parts.holders.clone(),
+            metrics: Arc::clone(&parts.metrics),
+            in_flight: parts.in_flight.clone(),
+            cdi_root: parts.cdi_root.clone(),
+        },
+        desired: desired_pool,
+        health: device_health,
+        unsupported_fields,
+        second_plugin_hint: SECOND_PLUGIN_HINT,
+    };
+    let ended = parts.serve_kubelet(kubelet, &shutdown).await;
+    shutdown.cancel();
+    for task in tasks.into_iter().chain([publishing, reading]) {
+        // Tasks end at their next await. The panic hook has logged a panic.
+        let _ = task.await;
+    }
+    info!("shutdown");
+    ended
+}
