@@ -8,7 +8,7 @@ use gpu_api::FeatureGates;
 use gpu_api::names::DRIVER_NAME;
 use gpu_node::{GpuGroup, Gpus, HostGpus, NodeClaims, prepared};
 use node_claims::{StartError, StartReport};
-use plugin_parts::{DeviceType, PluginDevices};
+use plugin_parts::PluginDevices;
 
 use crate::monitor::GpuMonitor;
 
@@ -26,12 +26,7 @@ impl PluginDevices for GpuDevices {
     type Devices = Gpus;
 
     const DRIVER: &'static str = DRIVER_NAME;
-    const DEVICE_TYPES: &'static [DeviceType<Gpus>] = &[
-        ("gpu", |view| number(view, "gpu")),
-        ("mig", |view| number(view, "mig")),
-        ("vfio", |view| number(view, "vfio")),
-        ("unknown", |view| number(view, "unknown")),
-    ];
+    const DEVICE_TYPES: &'static [&'static str] = &["gpu", "mig", "vfio", "unknown"];
 
     fn start(
         &self,
@@ -50,14 +45,7 @@ impl PluginDevices for GpuDevices {
         self.monitor.host()
     }
 
-    // req: GPU-35
-    fn is_known(host: &Option<Arc<HostGpus>>) -> bool {
-        host.is_some()
+    fn prepared(view: &View<GpuGroup>) -> impl IntoIterator<Item = (&'static str, usize)> {
+        prepared(view)
     }
-}
-
-fn number(view: &View<GpuGroup>, device_type: &str) -> usize {
-    let counts = prepared(view);
-    let count = counts.iter().find(|(it, _)| *it == device_type);
-    count.map_or(0, |(_, count)| *count)
 }

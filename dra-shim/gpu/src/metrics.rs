@@ -52,7 +52,8 @@ impl GpuMetrics {
         for device_type in TYPES {
             for (in_state, state) in STATES {
                 let devices = gpus.devices.iter();
-                let devices = devices.filter(|it| it.state == in_state && it.device_type() == device_type);
+                let devices =
+                    devices.filter(|it| it.state == in_state && it.device_type() == device_type);
                 let count = i64::try_from(devices.count()).unwrap_or(i64::MAX);
                 let labels = Devices { device_type, state };
                 self.devices.get_or_create(&labels).set(count);

@@ -183,7 +183,10 @@ impl Reader {
         let files = files.and_then(|files| hook.as_ref().map(|_| files).map_err(Clone::clone));
         let params = self.sources.proc.join("driver/nvidia/params");
         let params = DriverParams::read(&params).unwrap_or_else(|error| {
-            warn!(error = error_chain(&error), "device nodes get the driver's default modes");
+            warn!(
+                error = error_chain(&error),
+                "device nodes get the driver's default modes"
+            );
             DriverParams::default()
         });
         let hook = hook.unwrap_or_default();
@@ -213,4 +216,3 @@ fn driver_version(root: &DriverRoot, inventory: &Inventory) -> Result<DriverVers
         None => find_version(root).map_err(|error| error_chain(&error)),
     }
 }
-

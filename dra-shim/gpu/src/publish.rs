@@ -84,7 +84,8 @@ impl Publisher {
     fn report(&self, gpus: &NodeGpus, renamed: &BTreeSet<String>, state: &str) {
         info!(state, "GPUs of this node");
         if gpus.has_problem() || !renamed.is_empty() {
-            self.events.warning(&self.node, "GPUProblem", "Probe", state);
+            self.events
+                .warning(&self.node, "GPUProblem", "Probe", state);
         } else {
             self.events.normal(&self.node, "GPUsReady", "Probe", state);
         }
@@ -142,7 +143,9 @@ fn taints(known: &KnownDevice, renamed: &BTreeSet<String>) -> Vec<DeviceTaint> {
         DeviceState::Lost => Some(GPU_LOST_TAINT),
         DeviceState::NoDriver => Some(NO_DRIVER_TAINT),
     };
-    let of_name = renamed.contains(&known.device.name).then_some(RENAMED_TAINT);
+    let of_name = renamed
+        .contains(&known.device.name)
+        .then_some(RENAMED_TAINT);
     let keys = of_state.into_iter().chain(of_name);
     keys.map(no_schedule).collect()
 }
@@ -157,9 +160,10 @@ fn health(pool: &str, gpus: &NodeGpus) -> Vec<DeviceHealth> {
                     Health::Unhealthy,
                     "the driver does not answer for this GPU any more".to_owned(),
                 ),
-                DeviceState::NoDriver => {
-                    (Health::Unhealthy, gpus.no_driver.clone().unwrap_or_default())
-                }
+                DeviceState::NoDriver => (
+                    Health::Unhealthy,
+                    gpus.no_driver.clone().unwrap_or_default(),
+                ),
             };
             DeviceHealth {
                 pool: pool.to_owned(),
