@@ -29,11 +29,11 @@ use std::time::Duration;
 
 use compute_domain_api::Sharing;
 use compute_domain_node::{
-    NodeClaims, SHARED_MARKER, SharedMarker, records_node_device, records_share, with_hint,
+    NodeClaims, SHARED_MARKER, SharedMarker, records_node_device, records_share,
 };
 use daemon_runtime::{Events, Heartbeat, ReadinessCondition};
 use dra_checkpoint::Damage;
-use dra_common::error_chain;
+use dra_common::{error_chain, with_hint};
 use durable_file::{Dir as _, OsDir};
 use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::sync::watch;
