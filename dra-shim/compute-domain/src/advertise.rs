@@ -9,15 +9,15 @@ use daemon_runtime::{Events, Heartbeat, ReadinessCondition};
 use dra_kubelet::{DesiredPool, DeviceHealth};
 use k8s_openapi::api::core::v1::ObjectReference;
 use nvml_clique::NodeFabricState;
+use plugin_parts::UnsupportedFields;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::device::{Placements, add_daemon, channel_health};
 use crate::device_form::DeviceForm;
 use crate::imex_daemon::PublishedDaemon;
-use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
-use crate::unsupported_fields::UnsupportedFields;
+use crate::node_metrics::NodeMetrics;
 
 /// Publishes the state of the hardware.
 pub(crate) struct Advertiser {
@@ -35,7 +35,7 @@ pub(crate) struct Advertiser {
     pub(crate) health: watch::Sender<Vec<DeviceHealth>>,
     pub(crate) fabric_ready: ReadinessCondition,
     pub(crate) major_ready: ReadinessCondition,
-    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) metrics: NodeMetrics,
     pub(crate) events: Events,
     /// The node, the object of the events.
     pub(crate) node: ObjectReference,

@@ -1,20 +1,12 @@
-//! Formats errors for pod events and logs. No other module does this.
+//! Errors of claims for pod events and logs.
 
-use compute_domain_node::{PrepareError, with_hint};
-use dra_common::error_chain;
+use compute_domain_node::PrepareError;
 use dra_kubelet::ClaimError;
-use node_claims::UnprepareError;
 
 /// The error that the claim's user reads: what failed, why, and what to do.
 // req: NODE-39
 pub(crate) fn prepare_failed(error: &PrepareError) -> ClaimError {
-    ClaimError::new(error.class(), with_hint(&error_chain(error), error.hint()))
-        .with_code(error.code())
-}
-
-/// Like [`prepare_failed`], but always retried.
-pub(crate) fn unprepare_failed(error: &UnprepareError) -> ClaimError {
-    ClaimError::retry(error_chain(error)).with_code(error.code())
+    plugin_parts::prepare_failed(error, error.class(), error.code(), error.hint())
 }
 
 #[cfg(test)]
@@ -62,8 +54,10 @@ mod tests {
     #[test]
     fn the_page_explains_every_code_of_failed_claims_and_no_other() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let mut codes = set_below(&root.join("compute-domain/src"));
-        codes.extend(set_below(&root.join("kubelet/src")));
+        let mut codes = BTreeSet::new();
+        for dir in ["compute-domain/src", "plugin/src", "kubelet/src"] {
+            codes.extend(set_below(&root.join(dir)));
+        }
         for file in [
             "compute-domain/node/src/error.rs",
             "compute-domain/node/src/imex_daemon.rs",

@@ -14,10 +14,10 @@ use dra_kubelet::{DesiredPool, DeviceHealth, Health};
 use k8s_openapi::api::resource::v1::{Device, DeviceAttribute, DeviceCapacity, DeviceTaint};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use nvml_clique::Fabric;
+use plugin_parts::UnsupportedFields;
 
 use crate::device_form::DeviceForm;
 use crate::imex_daemon::PublishedDaemon;
-use crate::unsupported_fields::UnsupportedFields;
 
 /// The only published device, whichever channels its claims open: a second one could be
 /// allocated together with it.

@@ -29,24 +29,22 @@ use std::time::Duration;
 
 use compute_domain_api::Sharing;
 use compute_domain_node::{
-    NodeClaims, SHARED_MARKER, SharedMarker, records_node_device, records_share, with_hint,
+    NodeClaims, SHARED_MARKER, SharedMarker, records_node_device, records_share,
 };
 use daemon_runtime::{Events, Heartbeat, ReadinessCondition};
 use dra_checkpoint::Damage;
-use dra_common::error_chain;
+use dra_common::{error_chain, with_hint};
 use durable_file::{Dir as _, OsDir};
 use k8s_openapi::api::core::v1::ObjectReference;
+use plugin_parts::{DATA_MODE, PodLookup, UnsupportedFields};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::checkpoint::DATA_MODE;
-use crate::claim_lookup::ClaimLookup;
-use crate::pod_lookup::PodLookup;
-use crate::shared_claims::SharedClaims;
-use crate::unsupported_fields::UnsupportedFields;
+use crate::channel_devices::SharedClaims;
+use crate::node_device::NodeDeviceLookup;
 
 /// Mode of the marker; only the plugin and `cdi-gen doctor` read it.
 const MARKER_MODE: u32 = 0o600;
@@ -86,7 +84,7 @@ pub(crate) struct DeviceFormTask {
     pub(crate) sharing: Sharing,
     pub(crate) data_dir: PathBuf,
     pub(crate) shared_claims: SharedClaims,
-    pub(crate) claims: ClaimLookup,
+    pub(crate) node_device: NodeDeviceLookup,
     pub(crate) pods: PodLookup,
     pub(crate) form: watch::Sender<DeviceForm>,
     /// Fields that the API server has dropped, which the marker records for `cdi-gen doctor`.
@@ -248,12 +246,12 @@ impl DeviceFormTask {
         let names: BTreeSet<_> = self.pods.claims_here().await?;
         for (namespace, name) in names {
             self.heartbeat.beat();
-            if self.claims.has_node_device(&namespace, &name).await? {
+            if self.node_device.is_of(&namespace, &name).await? {
                 return Ok(true);
             }
         }
         self.heartbeat.beat();
-        self.claims.any_labelled_has_node_device().await
+        self.node_device.is_of_any_labelled().await
     }
 
     /// Repeats an access to the directory of the checkpoint until it succeeds.

@@ -31,7 +31,7 @@ fn run(node: &TestNode, server: &ApiServer, sharing: Sharing) -> Running {
         sharing,
         data_dir: node.data_dir(),
         shared_claims: node.driver.shared_claims.clone(),
-        claims: ClaimLookup::new(server.client(), NODE),
+        node_device: NodeDeviceLookup::new(server.client(), NODE),
         pods: PodLookup::new(server.client(), NODE),
         form,
         unsupported_fields: seen_to_drop,

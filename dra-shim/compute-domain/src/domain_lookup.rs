@@ -16,13 +16,10 @@ use futures_util::future::{BoxFuture, Shared, WeakShared};
 use imex_cdi::ChannelId;
 use kube::core::Status;
 use kube::{Client, Resource as _};
+use plugin_parts::{for_each_object, get_object, is_path_segment};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
-
-use crate::get_object::get_object;
-use crate::list_pages::for_each_object;
-use crate::path_segment::is_path_segment;
 
 /// How many domains are cached. A node has claims of a few at a time; a thousand take
 /// 100 KiB.

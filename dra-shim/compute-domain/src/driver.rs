@@ -8,26 +8,32 @@ use compute_domain_api::names::DOMAIN_LABEL;
 use compute_domain_api::names::clique_of_pool;
 use compute_domain_node::{
     ChannelRequest, DomainState, Hardware, NodeClaims, PrepareError, PrepareInput, Prepared,
-    channel_of, prepared_channels,
+    channel_of,
 };
 use daemon_runtime::Events;
 use dra_checkpoint::KubeletDevice;
 use dra_kubelet::{Claim, ClaimError, ClaimRef, ClaimStatus, Context, Driver, PreparedDevice};
+use imex_cdi::Kind;
 use node_claims::Moment;
+use plugin_parts::{
+    ClaimStatusWriter, DeviceReport, InFlight, Metrics, Reported, ReportedHolders, Step,
+    claim_reference, reported, unprepare_failed, with_prepared_at,
+};
+use serde_json::json;
 use tokio::task::spawn_blocking;
 
-use crate::claim_errors::{prepare_failed, unprepare_failed};
-use crate::claim_reference::claim_reference;
-use crate::claim_status::{ClaimStatusWriter, DeviceReport, Reported, reported};
+use crate::channel_devices::{ChannelDevices, SharedClaims};
+use crate::claim_errors::prepare_failed;
 use crate::domain_lookup::DomainLookup;
-use crate::held_since;
 use crate::host_imex::HostImexGate;
 use crate::imex_daemon::{DaemonWatch, Waited};
-use crate::in_flight::{InFlight, Step};
-use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
-use crate::reported_holders::ReportedHolders;
-use crate::shared_claims::SharedClaims;
+
+const LOOKING_UP_DOMAIN: Step = Step::new("looking up the claim's ComputeDomain");
+const WAITING_FOR_IMEX_DAEMON: Step = Step::new("waiting for the node's IMEX daemon");
+/// The daemon's state file says ready, but `nvidia-imex` hangs.
+const CHECKING_IMEX: Step =
+    Step::new("checking nvidia-imex").with_reason("imex-timeout: nvidia-imex does not respond");
 
 /// The driver of ComputeDomain claims. Cheap to clone.
 #[derive(Clone)]
@@ -84,8 +90,7 @@ impl Driver for ComputeDomainDriver {
         let (node_claims, uid) = (Arc::clone(&claims), claim.uid.clone());
         let unprepare = move || node_claims.unprepare(&uid, Moment::now());
         blocking(context, unprepare, unprepare_failed).await?;
-        self.metrics
-            .prepared_channels(prepared_channels(&claims.view()));
+        self.metrics.count_prepared::<ChannelDevices>(&claims);
         Ok(())
     }
 }
@@ -109,13 +114,13 @@ impl ComputeDomainDriver {
                 return prepared.ok_or(error);
             }
         };
-        self.in_flight.step(&claim.id, Step::WritingRecordAndSpec);
+        self.in_flight
+            .step(&claim.id, Step::WRITING_RECORD_AND_SPEC);
         let (node, hardware) = (Arc::clone(&claims), Arc::clone(&self.hardware));
         let prepare = move || Ok(ready.prepare(&node, &hardware.snapshot_for_claim()));
         match context.run_blocking(prepare).await? {
             Ok(prepared) => {
-                self.metrics
-                    .prepared_channels(prepared_channels(&claims.view()));
+                self.metrics.count_prepared::<ChannelDevices>(&claims);
                 Ok(prepared)
             }
             Err(error) => Err(match error.holder() {
@@ -129,7 +134,8 @@ impl ComputeDomainDriver {
     async fn held(&self, error: ClaimError, holder: String) -> ClaimError {
         self.holders.report(&holder);
         let (cdi_root, plain) = (self.cdi_root.clone(), error.clone());
-        let with_time = move || held_since::with_time(error, &cdi_root, &holder);
+        let kind = Kind::compute_domain_claim();
+        let with_time = move || with_prepared_at(error, &cdi_root, &kind, &holder);
         spawn_blocking(with_time).await.unwrap_or(plain)
     }
 
@@ -139,7 +145,7 @@ impl ComputeDomainDriver {
         let request = request.map_err(|error| prepare_failed(&error))?;
         let label = claim.labels.get(DOMAIN_LABEL).map(String::as_str);
         let request = request.with_label(label);
-        self.in_flight.step(&claim.id, Step::LookingUpDomain);
+        self.in_flight.step(&claim.id, LOOKING_UP_DOMAIN);
         let mut domain = self.domains.state(claim, &request.domain).await?;
         if self.wait_for_imex(context, claim).await? == Waited::Yes {
             domain = self.domains.state(claim, &request.domain).await?;
@@ -161,12 +167,12 @@ impl ComputeDomainDriver {
             let Some(clique) = self.hardware.clique() else {
                 return Ok(Waited::No);
             };
-            self.in_flight.step(&claim.id, Step::WaitingForImexDaemon);
+            self.in_flight.step(&claim.id, WAITING_FOR_IMEX_DAEMON);
             let waits = |reason: &ClaimError| self.in_flight.waits(&claim.id, reason);
             waited = daemon.require_ready(context, &clique, waits).await?;
         }
         if self.host_imex.is_configured() {
-            self.in_flight.step(&claim.id, Step::CheckingImex);
+            self.in_flight.step(&claim.id, CHECKING_IMEX);
             self.host_imex.require_ready(context.remaining()).await?;
         }
         Ok(waited)
@@ -207,9 +213,12 @@ impl ComputeDomainDriver {
         self.claim_status.write(DeviceReport {
             claim: claim.id.clone(),
             result: result.clone(),
-            domain: request.domain.as_str().to_owned(),
-            clique: self.hardware.clique(),
-            channel: channel.get(),
+            message: "the IMEX channel is prepared on the node",
+            data: json!({
+                "computeDomain": request.domain.as_str(),
+                "clique": self.hardware.clique(),
+                "channel": channel.get(),
+            }),
             has_others: reported == Reported::Others,
         });
         Ok(())

@@ -4,8 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use compute_domain_node::with_hint;
-use dra_common::error_chain;
+use dra_common::{error_chain, with_hint};
 use dra_kubelet::ClaimError;
 use nvml_clique::{HostImex, HostImexError};
 use tokio::sync::watch;

@@ -25,8 +25,8 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
+use crate::channel_devices::SharedClaims;
 use crate::claim_errors::prepare_failed;
-use crate::shared_claims::SharedClaims;
 
 /// Delay until a draining daemon, or the end of its last claim, is noticed.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);

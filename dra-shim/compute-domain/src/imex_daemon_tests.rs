@@ -28,7 +28,7 @@ impl Watched {
         let boot = BootId::new("boot-1").unwrap();
         let watch = DaemonWatch::new(ImexDaemon::new(root.path(), boot));
         let (sender, published) = watch::channel(PublishedDaemon::default());
-        let shared_claims = SharedClaims::new();
+        let shared_claims = SharedClaims::default();
         let api = ApiServer::default();
         shared_claims.set_available(open(root.path(), Some(root.path())));
         let task = DaemonTask {

@@ -42,8 +42,8 @@ use tokio::time::{Instant, timeout};
 use tracing::info;
 
 use self::finding::{ContainerOutcome, Finding, Moment};
+use crate::channel_devices::SharedClaims;
 use crate::monitor::HardwareMonitor;
-use crate::shared_claims::SharedClaims;
 
 pub(crate) use host_devices::HostDevices;
 pub(crate) use mode::Mode;

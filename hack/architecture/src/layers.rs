@@ -1,10 +1,10 @@
-//! Checks that general crates and modules use no code that is specific to IMEX or this driver.
+//! Checks that general crates and modules use no code that is specific to IMEX or one driver.
 
 use crate::error::Error;
 use crate::modules::ModuleGraph;
 use crate::workspace::{Package, Workspace};
 
-/// The crates that are also for other programs, and the workspace's crates that each may use.
+/// The crates for several drivers or also for other programs, and the workspace's crates that each may use.
 const GENERAL: &[(&str, &[&str])] = &[
     ("dra-common-derive", &[]),
     ("dra-common", &["dra-common-derive"]),
@@ -25,11 +25,28 @@ const GENERAL: &[(&str, &[&str])] = &[
     ("gpu-inventory", &["dra-common", "nvml-session"]),
     ("nri-plugin", &["dra-common"]),
     ("dra-kubelet", &["dra-claim", "dra-common"]),
+    (
+        "node-claims",
+        &["dra-checkpoint", "dra-common", "durable-file", "imex-cdi"],
+    ),
+    (
+        "plugin-parts",
+        &[
+            "daemon-runtime",
+            "dra-checkpoint",
+            "dra-claim",
+            "dra-common",
+            "dra-kubelet",
+            "durable-file",
+            "imex-cdi",
+            "node-claims",
+        ],
+    ),
 ];
 
-/// Crates that none of these may use, except that `dra-kubelet` uses Kubernetes' client.
+/// Crates that none of these may use, except that some use Kubernetes' client.
 const NEVER: [&str; 3] = ["clap", "kube", "k8s-openapi"];
-const USES_KUBERNETES: &str = "dra-kubelet";
+const USE_KUBERNETES: [&str; 2] = ["dra-kubelet", "plugin-parts"];
 
 /// A crate, its IMEX-specific module, and the modules that may use it.
 const SPECIAL: (&str, &str, [&str; 3]) = ("imex-cdi", "imex", ["imex", "lint", "lib.rs"]);
@@ -59,7 +76,7 @@ fn forbidden(package: &Package) -> Vec<String> {
         return Vec::new();
     };
     let is_forbidden = |other: &str, is_ours: bool| {
-        let never = NEVER.contains(&other) && (other == "clap" || *name != USES_KUBERNETES);
+        let never = NEVER.contains(&other) && (other == "clap" || !USE_KUBERNETES.contains(name));
         never || (is_ours && !allowed.contains(&other))
     };
     let dependencies = package.dependencies.iter();
@@ -68,7 +85,7 @@ fn forbidden(package: &Package) -> Vec<String> {
     wrong
         .map(|it| {
             format!(
-                "{name} is also for other programs and must not use {}",
+                "{name} is for several programs and must not use {}",
                 it.name
             )
         })

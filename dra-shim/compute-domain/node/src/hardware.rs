@@ -1,13 +1,12 @@
 //! A snapshot of the node's hardware, and the decisions that depend on it.
 
 use compute_domain_api::names::clique_of_pool;
-use dra_common::error_chain;
+use dra_common::{error_chain, with_hint};
 use imex_cdi::{ChannelId, Major, ReadMajorError};
 use nvml_clique::{Fabric, NodeFabricState};
 
 use crate::error::PrepareError;
 use crate::policy::{Policy, PrepareAnswer};
-use crate::text::with_hint;
 
 /// The facts of the node's hardware at one moment.
 #[derive(Debug)]

@@ -132,7 +132,6 @@ mod shared_marker;
 mod start_tests;
 #[cfg(test)]
 mod test_objects;
-mod text;
 #[cfg(test)]
 mod two_instances_tests;
 
@@ -152,4 +151,3 @@ pub use imex_daemon::{ImexDaemon, ImexDaemonError};
 pub use prepare::{PrepareInput, Prepared};
 pub use request::ChannelRequest;
 pub use shared_marker::{SHARED_MARKER, SharedMarker};
-pub use text::with_hint;

@@ -12,9 +12,7 @@ use compute_domain_node::{NodeClaims, has_unique_name};
 use dra_checkpoint::ClaimRef;
 use node_claims::Presence;
 use nri_plugin::api::PodSandbox;
-
-use crate::claim_lookup::ClaimLookup;
-use crate::pod_lookup::PodLookup;
+use plugin_parts::{ClaimLookup, PodLookup};
 
 /// How many pods are cached: several times kubelet's limit on a node (110).
 const MAX_REMEMBERED: usize = 512;

@@ -12,20 +12,20 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use super::finding::{ContainerOutcome, Finding, Moment};
-use crate::metrics::Metrics;
+use crate::node_metrics::NodeMetrics;
 
 /// Reports findings. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Reports {
     pub(crate) events: Events,
-    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) metrics: NodeMetrics,
     /// Namespace of the plugin's own pods, which are privileged.
     pub(crate) own_namespace: Arc<str>,
 }
 
 /// Reports whether the guard is connected.
 pub(crate) struct Connection {
-    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) metrics: NodeMetrics,
     /// Only in the mode `enforce`, in which a node without its guard is not ready.
     pub(crate) ready: Option<ReadinessCondition>,
 }

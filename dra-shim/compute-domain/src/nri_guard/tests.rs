@@ -1,16 +1,16 @@
+use compute_domain_api::names::DRIVER_NAME;
 use futures_util::FutureExt as _;
 use nri_plugin::api::{
     CdiDevice, LinuxContainer, LinuxDevice, LinuxDeviceCgroup, LinuxResources, Mount, OptionalInt64,
 };
 use nri_plugin::testing::{CallError, FakeRuntime, Options, Release};
+use plugin_parts::{ClaimLookup, PodLookup};
 use prometheus_client::registry::Registry;
 use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
-use crate::claim_lookup::ClaimLookup;
-use crate::metrics::Metrics;
-use crate::pod_lookup::PodLookup;
+use crate::node_metrics::NodeMetrics;
 use crate::tests::api_server::{ApiServer, DOMAIN};
 use crate::tests::node::{NODE, TestNode};
 use crate::tests::requests::of_table;
@@ -47,7 +47,7 @@ impl Guarded {
         server.put_domain("ns", "train", DOMAIN);
         let node = TestNode::start(&server);
         let mut registry = Registry::default();
-        let metrics = Metrics::register(&mut registry, NODE);
+        let metrics = NodeMetrics::register(&mut registry);
         let client = server.client();
         let directory = tempfile::tempdir().unwrap();
         lay_out(directory.path());
@@ -58,7 +58,7 @@ impl Guarded {
             hardware: Arc::clone(&node.driver.hardware),
             pods: PodClaims::new(
                 PodLookup::new(client.clone(), NODE),
-                ClaimLookup::new(client.clone(), NODE),
+                ClaimLookup::new(client.clone(), DRIVER_NAME, NODE),
             ),
             host_devices: HostDevices::new(vec![
                 directory.path().join("etc-cdi"),

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use compute_domain_api::Isolation;
-use compute_domain_node::{ImexChannels, ImexDaemon, NodeClaims};
+use compute_domain_api::names::{CLAIM_REPORTER, DRIVER_NAME};
+use compute_domain_api::{Isolation, Sharing};
+use compute_domain_node::{HolderPolicy, ImexChannels, ImexDaemon, NodeClaims};
 use daemon_runtime::{Events, Liveness};
 use dra_checkpoint::BootId;
 use dra_kubelet::{
@@ -14,26 +15,27 @@ use dra_kubelet::{
 };
 use durable_file::OsDir;
 use nvml_clique::{ClusterUuid, FabricProbe, Gpu, GpuFabricState, GpuRef, ProbeError, WatchConfig};
+use plugin_parts::{
+    ClaimLookup, ClaimStatusWriter, InFlight, Metrics, PodLookup, Reconciler, ReportedHolders,
+};
 use prometheus_client::registry::Registry;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use super::api_server::ApiServer;
-use crate::claim_lookup::ClaimLookup;
-use crate::claim_status::ClaimStatusWriter;
+use crate::channel_devices::SharedClaims;
 use crate::domain_lookup::DomainLookup;
 use crate::driver::ComputeDomainDriver;
 use crate::host_imex::HostImexGate;
-use crate::in_flight::InFlight;
-use crate::metrics::Metrics;
 use crate::monitor::HardwareMonitor;
-use crate::pod_lookup::PodLookup;
-use crate::reconciler::Reconciler;
-use crate::reported_holders::ReportedHolders;
-use crate::shared_claims::SharedClaims;
-use crate::test_objects::EXCLUSIVE;
 
 pub(crate) const NODE: &str = "n1";
+
+/// The Go driver's policy: no isolation, and one claim at a time.
+pub(crate) const EXCLUSIVE: HolderPolicy = HolderPolicy {
+    isolation: Isolation::None,
+    sharing: Sharing::One,
+};
 
 /// One plugin and its directories.
 pub(crate) struct TestNode {
@@ -81,10 +83,10 @@ impl TestNode {
             std::thread::yield_now(); // until the first reading
         }
         let claims = open(root.path(), None);
-        let shared_claims = SharedClaims::new();
+        let shared_claims = SharedClaims::default();
         shared_claims.set_available(Arc::clone(&claims));
         let client = server.client();
-        let metrics = Metrics::register(&mut Registry::default(), NODE);
+        let metrics = mk_metrics();
         let hardware = Arc::new(hardware);
         let driver = ComputeDomainDriver {
             shared_claims,
@@ -97,14 +99,18 @@ impl TestNode {
             in_flight: InFlight::default(),
             node: NODE.into(),
             cdi_root: root.path().join("cdi"),
-            claim_status: ClaimStatusWriter::new(client.clone(), Arc::clone(&metrics)),
+            claim_status: ClaimStatusWriter::new(
+                client.clone(),
+                CLAIM_REPORTER,
+                Arc::clone(&metrics),
+            ),
             metrics,
         };
         Self {
             root,
             driver,
             claims,
-            lookup: ClaimLookup::new(client.clone(), NODE),
+            lookup: ClaimLookup::new(client.clone(), DRIVER_NAME, NODE),
             pods: PodLookup::new(client.clone(), NODE),
             source: KubeClaims::new(client),
         }
@@ -128,7 +134,7 @@ impl TestNode {
     }
 
     /// A reconciler of this node's records. Runs until it is dropped.
-    pub(crate) fn reconciler(&self) -> Reconciler {
+    pub(crate) fn reconciler(&self) -> Reconciler<ImexChannels> {
         Reconciler::new(
             self.driver.shared_claims.clone(),
             self.lookup.clone(),
@@ -160,6 +166,10 @@ pub(crate) fn open(root: &Path, daemon: Option<&Path>) -> Arc<NodeClaims> {
         None => channels,
     };
     Arc::new(channels.start(data, cdi, boot, None).unwrap().0)
+}
+
+pub(crate) fn mk_metrics() -> Arc<Metrics> {
+    Metrics::register(&mut Registry::default(), NODE, DRIVER_NAME, &["channel"])
 }
 
 /// A claim whose name is its UID.

@@ -25,17 +25,13 @@ use kube::api::{ListParams, PartialObjectMeta};
 use kube::client::Body;
 use kube::{Api, Client, ResourceExt as _};
 use node_claims::Presence;
-use prometheus_client::registry::Registry;
+use plugin_parts::{CheckSchedule, ClaimLookup, ClaimStatusWriter, DeviceReport};
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::api_server::DOMAIN;
-use super::node::mk_ref;
-use crate::check_schedule::CheckSchedule;
-use crate::claim_lookup::ClaimLookup;
-use crate::claim_status::{ClaimStatusWriter, DeviceReport};
+use super::node::{mk_metrics, mk_ref};
 use crate::domain_lookup::DomainLookup;
-use crate::metrics::Metrics;
 use fairness::{Fairness, LIST_SEATS};
 
 mod fairness;
@@ -210,9 +206,8 @@ fn mk_report(claim: &Claim) -> DeviceReport {
     DeviceReport {
         claim: claim.id.clone(),
         result: claim.results[0].clone(),
-        domain: DOMAIN.to_owned(),
-        clique: None,
-        channel: 0,
+        message: "prepared",
+        data: json!({"computeDomain": DOMAIN, "clique": null, "channel": 0}),
         has_others: false,
     }
 }
@@ -230,14 +225,15 @@ struct JobResult {
 
 /// `reports`: whether prepared devices are reported.
 async fn run_job(speed: Speed, reports: bool, mk_lookup: impl Fn(Client) -> Lookup) -> JobResult {
-    let metrics = Metrics::register(&mut Registry::default(), "n1");
+    let metrics = mk_metrics();
     let (client, log) = mk_server(speed);
     let plugins = (0..NODES).map(|number| {
         let lookup = mk_lookup(client.clone());
         tokio::spawn(learn_facts(
             client.clone(),
             lookup,
-            reports.then(|| ClaimStatusWriter::new(client.clone(), Arc::clone(&metrics))),
+            reports
+                .then(|| ClaimStatusWriter::new(client.clone(), "reporter", Arc::clone(&metrics))),
             format!("claim-{number}"),
         ))
     });
@@ -293,7 +289,7 @@ async fn ten_thousand_pods_of_one_job_get_their_facts_within_one_call_of_kubelet
 
 /// Each node has one record, whose claim is present.
 async fn idle_now(client: Client, number: u32, until: Instant) {
-    let lookup = ClaimLookup::new(client, "n1");
+    let lookup = ClaimLookup::new(client, "compute-domain.nvidia.com", "n1");
     let uid = format!("claim-{number}");
     let recorded = [uid.clone()].into();
     let claim = ClaimRef {
