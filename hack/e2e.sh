@@ -59,6 +59,7 @@ all=(
     a_group_claim_gives_one_channel_to_pods_on_both_nodes
     a_prepared_device_is_reported_in_its_claim
     a_pod_gets_gpus_by_the_spec_of_its_host
+    a_pod_gets_its_gpus_by_claims
     who_may_write_what
     a_service_of_a_host_writes_only_what_is_its_nodes
     the_api_server_accepts_all_that_the_chart_renders
@@ -183,7 +184,7 @@ chart_tests() {
     shift
     hack/install.sh --mode "$mode"
     cargo build --quiet --locked -p dra-kubelet --example echo --example lamps
-    cargo build --quiet --locked -p cdi-gen
+    cargo build --quiet --locked -p cdi-gen -p gpu-plugin
     for name in "$@"; do
         if ! cargo test --locked -p cluster-tests --test chart -- --ignored --test-threads=1 --nocapture "$name::"; then
             failed "$name"

@@ -144,3 +144,61 @@ impl PathArgs {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_reference_has_every_option() {
+        let text = reference::program_page(Args::command());
+        let page = "gpu-kubelet-plugin.md";
+        reference::assert_page(page, env!("CARGO_PKG_NAME"), &text);
+    }
+
+    fn settings(args: &[&str]) -> Result<FeatureGates, StartError> {
+        let args = [&["x", "--node-name=n"], args].concat();
+        let args = Args::try_parse_from(args).unwrap();
+        args.settings.resolve()
+    }
+
+    // req: GPU-37
+    #[test]
+    fn settings_that_are_not_supported_end_the_start() {
+        settings(&[]).unwrap();
+        settings(&["--feature-gates=TimeSlicingSettings=true,"]).unwrap();
+        for args in [
+            &["--feature-gates=NoSuchGate=true"][..],
+            &["--consumable-shares=memory"],
+            &[
+                "--consumable-shares=memory",
+                "--feature-gates=ConsumableShares=true",
+            ],
+            &["--consumable-shares=many"],
+        ] {
+            assert!(settings(args).is_err(), "{args:?}");
+        }
+    }
+
+    #[test]
+    fn directories_are_those_of_kubelet_unless_set() {
+        let paths = |args: &[&str]| {
+            let args = [&["x", "--node-name=n"], args].concat();
+            Args::try_parse_from(args).unwrap().paths.resolve()
+        };
+        let default = paths(&["--nvidia-cdi-hook-path="]);
+        assert_eq!(
+            default.data_dir,
+            PathBuf::from("/var/lib/kubelet/plugins/gpu.nvidia.com")
+        );
+        assert_eq!(default.hook, None);
+        let own = paths(&[
+            "--kubelet-plugins-directory-path=/p",
+            "--nvidia-cdi-hook-path=/h",
+        ]);
+        assert_eq!(own.data_dir, PathBuf::from("/p/gpu.nvidia.com"));
+        assert_eq!(own.hook, Some("/h".into()));
+    }
+}

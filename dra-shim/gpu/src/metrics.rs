@@ -63,3 +63,22 @@ impl GpuMetrics {
         self.skipped.set(skipped);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use daemon_runtime::metrics_table_differences;
+
+    use super::*;
+
+    #[test]
+    fn the_page_has_every_metric_and_no_other() {
+        let mut registry = Registry::default();
+        GpuMetrics::register(&mut registry).devices(&NodeGpus::default());
+        let page = include_str!("../../../docs/reference/gpu-plugin-metrics.md");
+        let differences = metrics_table_differences(registry, page);
+        assert_eq!(differences, Vec::<String>::new());
+        for (_, state) in STATES {
+            assert!(page.contains(&format!("`{state}`")), "{state}");
+        }
+    }
+}

@@ -184,3 +184,7 @@ impl KnownDevice {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "node_gpus_tests.rs"]
+mod tests;

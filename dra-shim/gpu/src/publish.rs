@@ -180,3 +180,7 @@ fn replace<T: PartialEq>(slot: &mut T, value: T) -> bool {
     *slot = value;
     changed
 }
+
+#[cfg(test)]
+#[path = "publish_tests.rs"]
+mod tests;

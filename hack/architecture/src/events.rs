@@ -15,13 +15,14 @@ pub(crate) const TABLE: &str = "docs/events.md";
 
 /// Sources of the programs that write events, and of a reason that two of them share. Paths that do
 /// not exist are skipped.
-const PROGRAMS: [&str; 7] = [
+const PROGRAMS: [&str; 8] = [
     "controller/api/src/names.rs",
     "controller/src",
     "controller/core/src",
     "dra-shim/compute-domain/src",
     "dra-shim/compute-domain/node/src",
     "dra-shim/daemon/src",
+    "dra-shim/gpu/src",
     "dra-shim/plugin/src",
 ];
 

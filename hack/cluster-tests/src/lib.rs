@@ -29,6 +29,7 @@ mod cluster;
 mod command;
 mod component;
 pub mod fixtures;
+pub mod gpus;
 pub mod imex_members;
 mod injector;
 mod namespace;

@@ -15,6 +15,7 @@ mod a_node_without_clique_fails_claims_until_it_has_one;
 mod a_node_without_clique_that_is_tainted_is_avoided;
 mod a_plugin_without_a_pod_prepares_claims;
 mod a_pod_gets_gpus_by_the_spec_of_its_host;
+mod a_pod_gets_its_gpus_by_claims;
 mod a_prepared_device_is_reported_in_its_claim;
 mod a_second_claim_goes_to_another_node;
 mod a_service_of_a_host_writes_only_what_is_its_nodes;

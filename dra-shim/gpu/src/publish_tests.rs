@@ -1,0 +1,90 @@
+use std::collections::BTreeMap;
+
+use dra_kubelet::Health;
+use gpu_inventory::published::{Attribute, Device};
+
+use super::*;
+
+fn mk_gpu(name: &str, uuid: &str, state: DeviceState) -> KnownDevice {
+    let text = |text: &str| Attribute::Text(text.to_owned());
+    KnownDevice {
+        device: Device {
+            name: name.to_owned(),
+            attributes: BTreeMap::from([("uuid", text(uuid)), ("type", text("gpu"))]),
+            capacity: BTreeMap::from([("memory".to_owned(), 80 << 30)]),
+        },
+        state,
+    }
+}
+
+fn mk_gpus(devices: Vec<KnownDevice>) -> NodeGpus {
+    NodeGpus {
+        is_read: true,
+        devices,
+        ..NodeGpus::default()
+    }
+}
+
+/// Name and taints of the published devices.
+fn published(pool: &DesiredPool) -> Vec<(String, Vec<String>)> {
+    let DesiredPool::Devices(devices) = pool else {
+        panic!("{pool:?}")
+    };
+    let taints = |taints: &[DeviceTaint]| taints.iter().map(|it| it.key.clone()).collect();
+    devices
+        .iter()
+        .map(|it| {
+            (
+                it.name.clone(),
+                taints(it.taints.as_deref().unwrap_or_default()),
+            )
+        })
+        .collect()
+}
+
+// req: GPU-39
+#[test]
+fn nothing_is_published_before_the_first_reading_and_nothing_without_a_driver_from_the_start() {
+    let none = BTreeSet::new();
+    assert_eq!(
+        desired_pool(&NodeGpus::default(), &none, false),
+        DesiredPool::Undecided
+    );
+    let mut gpus = mk_gpus(Vec::new());
+    assert_eq!(
+        desired_pool(&gpus, &none, false),
+        DesiredPool::Devices(Vec::new())
+    );
+    gpus.no_driver = Some("not loaded".to_owned());
+    assert_eq!(desired_pool(&gpus, &none, false), DesiredPool::Withdrawn);
+}
+
+// req: GPU-39, GPU-41
+#[test]
+fn lost_unloaded_and_renamed_devices_have_taints_and_are_left_out_where_taints_are_dropped() {
+    let gpus = mk_gpus(vec![
+        mk_gpu("gpu-0", "a", DeviceState::Present),
+        mk_gpu("gpu-1", "b", DeviceState::Lost),
+        mk_gpu("gpu-2", "c", DeviceState::NoDriver),
+        mk_gpu("gpu-3", "d", DeviceState::Present),
+    ]);
+    let renamed = BTreeSet::from(["gpu-3".to_owned()]);
+    let pool = desired_pool(&gpus, &renamed, false);
+    let taints = |keys: &[&str]| keys.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+    assert_eq!(
+        published(&pool),
+        [
+            ("gpu-0".to_owned(), taints(&[])),
+            ("gpu-1".to_owned(), taints(&["gpu.nvidia.com/gpu-lost"])),
+            ("gpu-2".to_owned(), taints(&["imex-dra/no-driver"])),
+            ("gpu-3".to_owned(), taints(&["imex-dra/renamed"])),
+        ]
+    );
+    let pool = desired_pool(&gpus, &renamed, true);
+    assert_eq!(published(&pool), [("gpu-0".to_owned(), taints(&[]))]);
+    let healthy: Vec<_> = health("node-a", &gpus)
+        .into_iter()
+        .map(|it| it.health == Health::Healthy)
+        .collect();
+    assert_eq!(healthy, [true, false, false, true]);
+}

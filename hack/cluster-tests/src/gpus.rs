@@ -1,0 +1,237 @@
+//! Nodes with mock GPUs, and the GPU plugin on them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::{Cluster, Namespace, program_path, wait_until};
+
+/// The version of the mock driver's files.
+pub const DRIVER_VERSION: &str = "580.82.07";
+
+/// The plugin's log, in the node's private /run.
+const LOG: &str = "/run/gpu-plugin.log";
+const PID: &str = "/run/gpu-plugin.pid";
+
+/// The path of a mock inventory in the sources.
+pub fn inventory_path(name: &str) -> PathBuf {
+    let inventories = "../../dra-shim/gpu/inventory/tests/inventories";
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join(inventories);
+    dir.join(format!("{name}.json"))
+}
+
+/// The GPU plugin as a process on a node; ends when dropped.
+pub struct GpuPlugin {
+    cluster: Cluster,
+    node: u8,
+    child: Child,
+}
+
+impl GpuPlugin {
+    /// Starts it on a node whose driver root, `/proc` and `/sys` are below `host`. `hook` is the built hook.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start(cluster: &Cluster, node: u8, host: &Path, hook: &Path) -> Result<Self> {
+        let program = program_path("gpu-kubelet-plugin")?;
+        let host = host.display();
+        let command = format!(
+            "echo $$ >{PID}; exec {program} --node-name node{node} --cdi-root /etc/cdi \
+             --nvidia-driver-root {host} --container-driver-root {host} --gpu-proc-path {host}/proc \
+             --gpu-sys-path {host}/sys --nvidia-cdi-hook-path {hook} >>{LOG} 2>&1",
+            hook = hook.display()
+        );
+        let child = Command::new(cluster.script_path())
+            .args(["exec", "--node", &node.to_string(), "sh", "-c", &command])
+            .stdin(Stdio::null())
+            .spawn()?;
+        Ok(Self {
+            cluster: cluster.clone(),
+            node,
+            child,
+        })
+    }
+
+    /// Sends a signal and waits for its end.
+    ///
+    /// # Errors
+    /// If it does not end.
+    pub fn end(mut self, signal: &str) -> Result<()> {
+        let kill = format!("kill -{signal} $(cat {PID})");
+        self.cluster.on_node(self.node, &kill)?;
+        let cluster = self.cluster.clone();
+        wait_until(&cluster, "the GPU plugin has ended", || {
+            self.child.try_wait()?.context("it runs").map(drop)
+        })
+    }
+
+    /// Its output, also of earlier processes on the node.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn log(&self) -> Result<String> {
+        self.cluster.on_node(self.node, &format!("cat {LOG}"))
+    }
+}
+
+impl Drop for GpuPlugin {
+    fn drop(&mut self) {
+        let kill = format!("kill -KILL $(cat {PID})");
+        drop(self.cluster.on_node(self.node, &kill)); // ignored: it has ended already
+        drop(self.child.wait());
+    }
+}
+
+/// The published devices of a node, by name, with the keys of their taints.
+///
+/// # Errors
+/// If the slices cannot be read.
+pub fn published(cluster: &Cluster, node: u8) -> Result<Vec<(String, Vec<String>)>> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut found = Vec::new();
+    for slice in cluster.items(&["resourceslices"])? {
+        let spec = &slice["spec"];
+        if spec["driver"] != "gpu.nvidia.com" || spec["nodeName"] != format!("node{node}") {
+            continue;
+        }
+        for device in spec["devices"].as_array().into_iter().flatten() {
+            let taints = device["taints"].as_array().into_iter().flatten();
+            found.push((
+                text(&device["name"]),
+                taints.map(|taint| text(&taint["key"])).collect(),
+            ));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The classes of GPUs, as the chart makes them.
+///
+/// # Errors
+/// If the API server refuses them.
+pub fn create_classes(cluster: &Cluster) -> Result<()> {
+    for (name, device_type) in [("gpu.nvidia.com", "gpu"), ("mig.nvidia.com", "mig")] {
+        let expression = format!(
+            "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == '{device_type}'"
+        );
+        let mut class = json!({
+            "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": name},
+            "spec": {"selectors": [{"cel": {"expression": expression}}]},
+        });
+        if device_type == "gpu" {
+            class["spec"]["extendedResourceName"] = json!("nvidia.com/gpu");
+        }
+        cluster.apply(&class.to_string())?;
+    }
+    Ok(())
+}
+
+/// A template of claims for `count` devices of a class.
+pub fn claim_template(namespace: &Namespace, name: &str, class: &str, count: u32) -> Value {
+    json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate",
+        "metadata": {"name": name, "namespace": namespace.name},
+        "spec": {"spec": {"devices": {"requests": [
+            {"name": "gpu", "exactly": {"deviceClassName": class, "count": count}},
+        ]}}},
+    })
+}
+
+/// The image of the probe as volumes of the node: a pod's own image is a static busybox.
+pub struct ProbeVolumes {
+    volumes: Vec<Value>,
+    mounts: Vec<Value>,
+}
+
+impl ProbeVolumes {
+    /// The files below `image`, which `mock_host::make_probe_image` has made.
+    ///
+    /// # Errors
+    /// If they cannot be listed.
+    pub fn new(image: &Path) -> Result<Self> {
+        let (mut volumes, mut mounts) = (Vec::new(), Vec::new());
+        for (number, entry) in fs::read_dir(image)?.enumerate() {
+            let path = entry?.path();
+            let inside = Path::new("/").join(path.strip_prefix(image)?);
+            if inside != Path::new("/etc") {
+                let name = format!("part{number}");
+                volumes.push(json!({"name": name, "hostPath": {"path": path}}));
+                mounts.push(json!({"name": name, "mountPath": inside}));
+            }
+        }
+        Ok(Self { volumes, mounts })
+    }
+
+    /// A container that runs the probe and then sleeps. `resources` is as in a pod.
+    pub fn container(&self, name: &str, resources: Value) -> Value {
+        json!({
+            "name": name,
+            "image": "localhost/busybox:1",
+            "imagePullPolicy": "Never",
+            "command": ["sh", "-c", "/probe; exec sleep 3600"],
+            "env": [{"name": "NVML_MOCK_CONFIG", "value": "/nvml-mock.json"}],
+            "volumeMounts": self.mounts,
+            "resources": resources,
+        })
+    }
+
+    /// A pod on a node with these containers and claims.
+    pub fn pod(
+        &self,
+        namespace: &Namespace,
+        name: &str,
+        node: u8,
+        claims: &[(&str, &str)],
+        containers: Vec<Value>,
+    ) -> Value {
+        let claims = claims
+            .iter()
+            .map(|(claim, template)| json!({"name": claim, "resourceClaimTemplateName": template}));
+        json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": namespace.name},
+            "spec": {
+                "nodeSelector": {"kubernetes.io/hostname": format!("node{node}")},
+                "restartPolicy": "Never",
+                "terminationGracePeriodSeconds": 1,
+                "volumes": self.volumes,
+                "resourceClaims": claims.collect::<Vec<_>>(),
+                "containers": containers,
+            },
+        })
+    }
+}
+
+/// The minors of the GPUs that the probe in a container could open, once it has printed them.
+///
+/// # Errors
+/// If it does not print them, or CUDA counts other GPUs.
+pub fn opened(
+    cluster: &Cluster,
+    namespace: &Namespace,
+    pod: &str,
+    container: &str,
+) -> Result<Vec<u32>> {
+    let mut opened = Vec::new();
+    wait_until(cluster, "the probe has printed its GPUs", || {
+        let log = cluster.kubectl(&["logs", pod, "-c", container, "-n", &namespace.name])?;
+        ensure!(log.contains("/dev/nvidia7 "), "{log}");
+        opened = log
+            .lines()
+            .filter_map(|line| line.strip_prefix("/dev/nvidia")?.strip_suffix(" may-open"))
+            .filter_map(|minor| minor.parse().ok())
+            .collect();
+        let counted = format!("cuDeviceGetCount {}", opened.len());
+        ensure!(
+            log.contains(&counted) && log.contains("nvmlInitWithFlags 0"),
+            "{log}"
+        );
+        Ok(())
+    })?;
+    Ok(opened)
+}
