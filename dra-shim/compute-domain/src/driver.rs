@@ -11,13 +11,12 @@ use compute_domain_node::{
     channel_of,
 };
 use daemon_runtime::Events;
-use dra_checkpoint::KubeletDevice;
 use dra_kubelet::{Claim, ClaimError, ClaimRef, ClaimStatus, Context, Driver, PreparedDevice};
 use imex_cdi::Kind;
 use node_claims::Moment;
 use plugin_parts::{
-    ClaimStatusWriter, DeviceReport, InFlight, Metrics, Reported, ReportedHolders, Step,
-    claim_reference, reported, unprepare_failed, with_prepared_at,
+    ClaimStatusWriter, DeviceReport, InFlight, Metrics, Reported, ReportedHolders, Step, blocking,
+    claim_reference, reported, to_device, unprepare_failed, with_prepared_at,
 };
 use serde_json::json;
 use tokio::task::spawn_blocking;
@@ -256,30 +255,5 @@ impl ReadyClaim {
             now: Moment::now(),
         };
         input.prepare(claims)
-    }
-}
-
-/// Runs `operation` on a thread that may block, and converts its error.
-async fn blocking<T, E>(
-    context: &Context,
-    operation: impl FnOnce() -> Result<T, E> + Send + 'static,
-    to_claim_error: impl FnOnce(&E) -> ClaimError + Send + 'static,
-) -> Result<T, ClaimError>
-where
-    T: Send + 'static,
-    E: 'static,
-{
-    context
-        .run_blocking(move || operation().map_err(|error| to_claim_error(&error)))
-        .await
-}
-
-fn to_device(device: KubeletDevice) -> PreparedDevice {
-    PreparedDevice {
-        requests: device.requests.unwrap_or_default(),
-        pool: device.pool_name,
-        device: device.device_name,
-        cdi_ids: device.cdi_device_ids.unwrap_or_default(),
-        share_id: device.share_id,
     }
 }

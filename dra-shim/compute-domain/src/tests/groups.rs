@@ -58,6 +58,10 @@ async fn a_claim_of_a_podgroup_is_prepared_and_kept_without_a_report() {
     node.prepare("ns", "pod").await.unwrap();
     sleep(Duration::from_secs(60)).await;
     assert!(server.requests().iter().any(|it| it == REPORT));
+    server.change_claim("ns", "pod", |claim| {
+        let data = json!({"computeDomain": DOMAIN, "clique": OWN, "channel": 0});
+        assert_eq!(claim["status"]["devices"][0]["data"], data);
+    });
 }
 
 #[tokio::test(start_paused = true)]
