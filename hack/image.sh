@@ -27,9 +27,9 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 umask 022
 export LC_ALL=C
 
-programs="compute-domain-controller compute-domain-kubelet-plugin compute-domain-daemon cdi-gen"
-# Writes each program's crates into the program, for image scanners.
-cargo_auditable_version=0.7.7
+glibc_programs="compute-domain-controller compute-domain-kubelet-plugin compute-domain-daemon cdi-gen"
+# The hook is static, because it runs on hosts.
+programs="$glibc_programs nvidia-cdi-hook"
 # The limit for a release's compressed layer.
 most_mib=30
 # Libraries that our programs and the host's libnvidia-ml link to. Before glibc 2.34
@@ -75,7 +75,7 @@ parse_arguments() {
 
 # --- programs ---------------------------------------------------------------
 
-# Sets bin, the directory with the programs (not stripped).
+# Sets bin, the directory with the programs that link glibc, and hook, the path of the other (not stripped).
 build_programs() {
     local cargo=(dev_cargo) packages=(-p compute-domain-controller -p compute-domain-plugin -p imex-daemon -p cdi-gen)
     bin=$(programs_dir)
@@ -89,11 +89,12 @@ build_programs() {
     fi
     "${cargo[@]}" --bins "${packages[@]}" >&2 || die "the programs did not build; cargo's message is above"
     [ "$profile" = dev ] || check_glibc_floor
+    hook=$("$here/hook.sh" --arch "$architecture" --profile "$profile")
 }
 
 check_glibc_floor() {
     local program newest
-    for program in $programs; do
+    for program in $glibc_programs; do
         newest=$(readelf --version-info "$bin/$program" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -1 || true)
         [ -n "$newest" ] || die "$program needs no glibc symbol: it is linked statically and cannot dlopen NVML"
         [ "$(printf '%s\n' "$newest" "GLIBC_$glibc_floor" | sort -V | tail -1)" = "GLIBC_$glibc_floor" ] ||
@@ -152,15 +153,16 @@ make_base() {
 add_programs() {
     local program needed
     install -D -m 644 "$root/LICENSE" "$rootfs/usr/share/doc/imex-dra/LICENSE"
-    for program in $programs; do
+    install -m 755 "$hook" "$rootfs/usr/bin/nvidia-cdi-hook"
+    for program in $glibc_programs; do
         install -m 755 "$bin/$program" "$rootfs/usr/bin/$program"
-        "$triplet-strip" --strip-all "$rootfs/usr/bin/$program"
         [ "$(readelf -p .interp "$bin/$program" | grep -o '/lib.*' || true)" = "$loader" ] ||
             die "$program does not use the loader $loader: it is static, or for another architecture"
         for needed in $(readelf -d "$bin/$program" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
             [ -e "$rootfs/usr/lib/$triplet/$needed" ] || die "$program needs $needed, which the image's base does not have"
         done
     done
+    "$triplet-strip" --strip-all "$rootfs"/usr/bin/*
 }
 
 # Fails if the image has executables other than our programs, such as a shell or a package manager.

@@ -7,6 +7,8 @@ architectures="arm64 amd64"
 glibc_floor=2.28
 ziglang_version=0.15.2
 cargo_zigbuild_version=0.24.1
+# Writes each program's crates into the program, for image scanners.
+cargo_auditable_version=0.7.7
 
 # use_architecture ARCH: sets architecture (Debian's and OCI's name), machine (Rust's and the kernel's name),
 # triplet (Debian's library directory), target (Rust's), loader (its path), elf_machine (as readelf prints it),

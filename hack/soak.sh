@@ -20,7 +20,7 @@ say "== checkpoint: $SOAK_ROUNDS kills"
 cargo test --quiet --locked -p dra-checkpoint --test soak -- --ignored --nocapture
 say "== checkpoint: fuzzing for 300 s"
 hack/fuzz.sh checkpoint 300
-for target in device_list driver_files spec config; do
+for target in device_list driver_files ld_cache spec config; do
     say "== $target: fuzzing for 75 s"
     hack/fuzz.sh "$target" 75
 done

@@ -16,11 +16,11 @@ same() {
 
 file=deployments/container/Containerfile
 same programs \
-    "$(sed -n 's/^programs="\(.*\)"$/\1/p' hack/image.sh)" \
+    "$(sed -n 's/^programs="$glibc_programs \(.*\)"$/\1/p; s/^glibc_programs="\(.*\)"$/\1/p' hack/image.sh)" \
     "$(sed -n 's,^ *\/src/target/release/\([a-z-]*\).*,\1,p' "$file")"
 same packages \
-    "$(sed -n 's/.*packages=(\(.*\))$/\1/p' hack/image.sh | sed 's/-p//g')" \
-    "$(sed -n 's/^ *-p /-p /p' "$file" | sed 's/-p//g')"
+    "$(sed -n 's/.*packages=(\(.*\))$/\1/p' hack/image.sh | sed 's/-p//g') nvidia-cdi-hook" \
+    "$(sed -n 's/^ *-p /-p /p' "$file" | sed 's/-p//g; s/\\$//')"
 same environment \
     "$(sed -n 's/.*"Env":\[\([^]]*\)\].*/\1/p' hack/image.sh | tr -d '"' | tr , ' ')" \
     "$(sed -n 's/^ENV //p' "$file")"

@@ -13,8 +13,16 @@ const HEADER_LEN: usize = 48;
 const ENTRY_LEN: usize = 24;
 const PATH_AT: usize = 8;
 
+/// The longest path that a program can open, with its NUL.
+const MAX_PATH: usize = 4096;
+/// Far more than a host has.
+const MAX_DIRS: usize = 1000;
+
 /// The directories of the libraries in a cache, in the cache's order, without duplicates. Empty for a file that is not
 /// such a cache; entries that are not valid are left out.
+///
+/// Entries can share their texts, so a cache of some megabytes can have a million long paths: paths and directories are
+/// limited.
 pub(crate) fn directories(cache: &[u8]) -> Vec<&str> {
     let Some(cache) = new_format(cache) else {
         return Vec::new();
@@ -22,7 +30,8 @@ pub(crate) fn directories(cache: &[u8]) -> Vec<&str> {
     let mut seen = BTreeSet::new();
     let dirs = paths(cache).filter_map(|path| Some(path.rsplit_once('/')?.0));
     let absolute = dirs.filter(|dir| dir.starts_with('/'));
-    absolute.filter(|dir| seen.insert(*dir)).collect()
+    let unique = absolute.filter(|dir| seen.insert(*dir));
+    unique.take(MAX_DIRS).collect()
 }
 
 fn new_format(cache: &[u8]) -> Option<&[u8]> {
@@ -45,7 +54,7 @@ fn number(bytes: &[u8], at: usize) -> Option<usize> {
 
 fn text(bytes: &[u8], at: usize) -> Option<&str> {
     let rest = bytes.get(at..)?;
-    let end = rest.iter().position(|byte| *byte == 0)?;
+    let end = rest.iter().take(MAX_PATH).position(|byte| *byte == 0)?;
     str::from_utf8(rest.get(..end)?).ok()
 }
 
@@ -99,6 +108,23 @@ pub(crate) mod tests {
     fn relative_paths_and_names_without_a_directory_are_left_out() {
         let cache = cache_of(&["libcuda.so.1", "lib/libcuda.so.1", "", "/a/b"]);
         assert_eq!(directories(&cache), ["/a"]);
+    }
+
+    #[test]
+    fn paths_that_no_program_can_open_are_left_out() {
+        let paths = [MAX_PATH, MAX_PATH - 1].map(|len| "/a/".to_owned() + &"b".repeat(len - 3));
+        let long = paths.each_ref().map(String::as_str);
+        assert!(directories(&cache_of(&long[..1])).is_empty());
+        assert_eq!(directories(&cache_of(&long)), ["/a"]);
+    }
+
+    #[test]
+    fn only_the_first_directories_are_listed() {
+        let paths: Vec<String> = (0..2 * MAX_DIRS).map(|dir| format!("/{dir}/x")).collect();
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        let cache = cache_of(&paths);
+        let found = directories(&cache);
+        assert_eq!((found.len(), found[0]), (MAX_DIRS, "/0"));
     }
 
     #[test]

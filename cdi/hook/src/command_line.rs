@@ -1,7 +1,9 @@
 //! The command line: this program's `container`, and NVIDIA's sub-commands.
 
 use std::ffi::OsString;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::compat::CompatStep;
 use crate::error::HookError;
@@ -19,7 +21,7 @@ A createContainer hook of containers with NVIDIA GPUs.
   create-symlinks                   --link TARGET::LINK ...
   enable-cuda-compat                --host-driver-version V  --host-cuda-version V
                                     --cuda-compat-container-root DIR
-  update-ldcache                    --folder DIR ...  --ldconfig-path FILE
+  update-ldcache                    --folder DIR ...  --ldconfig-path FILE  --ldconfig-timeout SECONDS (60)
   disable-device-node-modification
   update-application-profile
   chmod                             --path PATH ...  --mode MODE; does nothing
@@ -38,6 +40,7 @@ const CUDA: &str = "host-cuda-version";
 const COMPAT: &str = "cuda-compat-container-root";
 const FOLDER: &str = "folder";
 const LDCONFIG: &str = "ldconfig-path";
+const TIMEOUT: &str = "ldconfig-timeout";
 
 /// What to do.
 #[derive(Debug, PartialEq, Eq)]
@@ -87,10 +90,10 @@ impl Command {
 /// The flags of a command, besides `--container-spec`.
 fn flags_of(command: &str) -> Option<&'static [&'static str]> {
     Some(match command {
-        "container" => &[LINK, DRIVER, CUDA, COMPAT, FOLDER, LDCONFIG],
+        "container" => &[LINK, DRIVER, CUDA, COMPAT, FOLDER, LDCONFIG, TIMEOUT],
         "create-symlinks" => &[LINK],
         "enable-cuda-compat" => &[DRIVER, CUDA, COMPAT],
-        "update-ldcache" => &[FOLDER, LDCONFIG],
+        "update-ldcache" => &[FOLDER, LDCONFIG, TIMEOUT],
         "disable-device-node-modification" | "update-application-profile" => &[],
         "chmod" => &["path", "mode"],
         _ => return None,
@@ -145,7 +148,7 @@ impl Flags {
             state: self.last(STATE).filter(|file| *file != "-").map(Into::into),
             links: links.collect::<Result<_, _>>()?,
             compat: is("enable-cuda-compat").then(|| self.compat()).flatten(),
-            cache: is("update-ldcache").then(|| self.cache()),
+            cache: is("update-ldcache").then(|| self.cache()).transpose()?,
             denies_device_files: is("disable-device-node-modification"),
             writes_profile: command == "update-application-profile",
         })
@@ -162,11 +165,21 @@ impl Flags {
         })
     }
 
-    fn cache(&self) -> CacheStep {
-        CacheStep {
+    fn cache(&self) -> Result<CacheStep, HookError> {
+        let timeout = match self.last(TIMEOUT) {
+            None => ldconfig::DEFAULT_TIMEOUT,
+            Some(text) => {
+                let seconds: NonZeroU32 = text.parse().map_err(|_| {
+                    HookError::Usage(format!("--{TIMEOUT} {text} is no number of seconds from 1"))
+                })?;
+                Duration::from_secs(u64::from(seconds.get()))
+            }
+        };
+        Ok(CacheStep {
             folders: self.all(FOLDER).map(str::to_owned).collect(),
             ldconfig: Path::new(self.last(LDCONFIG).unwrap_or(ldconfig::DEFAULT)).into(),
-        }
+            timeout,
+        })
     }
 
     /// Values of a flag that can be repeated. As in NVIDIA's program, commas separate values, too.

@@ -34,6 +34,7 @@ fn container_has_every_step_but_the_profile() {
         cache: Some(CacheStep {
             folders: vec!["/e".to_owned(), "/f".to_owned()],
             ldconfig: "/sbin/ldconfig".into(),
+            timeout: Duration::from_secs(60),
         }),
         denies_device_files: true,
         writes_profile: false,
@@ -57,8 +58,10 @@ fn nvidias_commands_have_one_step() {
         steps("enable-cuda-compat --host-driver-version="),
         Steps::default()
     );
-    let cache = steps("update-ldcache --ldconfig-path /l --container-spec /s").cache;
-    assert_eq!(cache.unwrap().ldconfig, Path::new("/l"));
+    let line = "update-ldcache --ldconfig-path /l --ldconfig-timeout 5 --container-spec /s";
+    let cache = steps(line).cache.unwrap();
+    assert_eq!(cache.ldconfig, Path::new("/l"));
+    assert_eq!(cache.timeout, Duration::from_secs(5));
     assert!(steps("disable-device-node-modification").denies_device_files);
     assert!(steps("update-application-profile").writes_profile);
     assert_eq!(steps("chmod --mode 755 --path /dev/dri"), Steps::default());
@@ -71,6 +74,10 @@ fn a_wrong_argument_is_named() {
         (
             "update-ldcache --link a::b",
             "unknown flag --link of update-ldcache",
+        ),
+        (
+            "container --ldconfig-timeout 0",
+            "--ldconfig-timeout 0 is no number of seconds from 1",
         ),
         (
             "container --unknown=1",

@@ -76,6 +76,13 @@ pub(crate) enum HookError {
         hint = "check that hooks may make namespaces and mounts, that the image's root is writable, and the image's /etc/ld.so.conf"
     )]
     Ldconfig(String),
+    /// `ldconfig` did not end in time.
+    #[error("ldconfig did not end within {seconds} s in the container's root {}", OneLine(root.display()))]
+    #[advice(
+        code = "hook-ldconfig-timeout",
+        hint = "check that the image's /etc/ld.so.conf and the files that it includes are neither named pipes nor endless; if only the image's storage is slow, pass a longer --ldconfig-timeout"
+    )]
+    LdconfigTimeout { root: PathBuf, seconds: u64 },
 }
 
 fn file_hint(source: &io::Error) -> &'static str {

@@ -10,6 +10,9 @@ use nix::errno::Errno;
 use nix::fcntl::AtFlags;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::resource::{Resource, getrlimit, rlim_t, setrlimit};
+use nix::sys::signal::Signal;
 use nix::unistd::{chdir, chroot, execveat, pivot_root};
 
 use crate::error::HookError;
@@ -19,12 +22,16 @@ pub(crate) const COMMAND: &str = "ldconfig-in-root";
 
 const NONE: Option<&str> = None;
 
+/// An image with 20 000 libraries takes 16 MiB. Beyond the limit, `ldconfig` ignores the rest of a file, or fails.
+const MAX_MEMORY: rlim_t = 256 << 20;
+
 /// Executes the program that is open as standard input, with `root` as its root directory.
 ///
 /// Its pid namespace is new already. It reaches no process, network or file system of the host: magic links of
-/// `/proc`, wherever the container has one mounted, would lead there.
+/// `/proc`, wherever the container has one mounted, would lead there. It ends with the process that started it.
 // req: GPU-10
 pub(crate) fn exec(root: &Path, arguments: &[OsString]) -> Result<Infallible, HookError> {
+    limit().map_err(HookError::isolating("set limits"))?;
     let namespaces = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWIPC;
     unshare(namespaces).map_err(HookError::isolating("make namespaces"))?;
     let private = MsFlags::MS_REC | MsFlags::MS_SLAVE;
@@ -51,6 +58,15 @@ pub(crate) fn exec(root: &Path, arguments: &[OsString]) -> Result<Infallible, Ho
     .map_err(HookError::isolating(
         "execute a copy (if it is linked dynamically, the image needs its loader)",
     ))
+}
+
+/// Limits the process. Not its address space: `ldconfig` maps libraries, some of them gigabytes long.
+// req: GPU-20
+fn limit() -> nix::Result<()> {
+    set_pdeathsig(Signal::SIGKILL)?;
+    let (_, hard) = getrlimit(Resource::RLIMIT_DATA)?;
+    let most = hard.min(MAX_MEMORY);
+    setrlimit(Resource::RLIMIT_DATA, most, most)
 }
 
 /// Mounts an empty directory over each `/proc` and `/sys` of the container.

@@ -2,12 +2,15 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{ChildStderr, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
@@ -17,20 +20,30 @@ use crate::loader_config;
 use crate::root::Root;
 
 pub(crate) const DEFAULT: &str = "/sbin/ldconfig";
+/// An image with 20 000 libraries takes 4 s on a busy host. kubelet waits 2 min for a container, so its events show the
+/// hook's reason.
+pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Ubuntu's and NVIDIA's `/sbin/ldconfig` may be a script that calls this.
 const REAL: &str = ".real";
 /// `MFD_EXEC`, which nix does not have: Linux 6.3 and later can refuse to execute files without it.
 const EXECUTABLE: MFdFlags = MFdFlags::from_bits_retain(0x10);
 const MAX_PROGRAM: u64 = 64 << 20;
 /// Maximum length of ldconfig's messages that are read for a reason.
-const MAX_MESSAGES: u64 = 64 << 10;
+const MAX_MESSAGES: usize = 64 << 10;
 
 /// Writes `/etc/ld.so.cache` and links by SONAME in the loader's folders. `arguments` are further folders.
 ///
 /// The image's files, which `ldconfig` reads and follows, may be hostile. It runs from a sealed copy in memory, so
 /// that no link of `/proc` leads to the host's program to overwrite it. This program is started again to exchange
-/// its root for the container's ([`crate::isolated`]).
-pub(crate) fn run(root: &Root, program: &Path, arguments: &[String]) -> Result<(), HookError> {
+/// its root for the container's ([`crate::isolated`]). What it reads may be a named pipe or endless: past `timeout` it
+/// is killed.
+// req: GPU-20
+pub(crate) fn run(
+    root: &Root,
+    program: &Path,
+    timeout: Duration,
+    arguments: &[String],
+) -> Result<(), HookError> {
     let sealed = open(program).and_then(|file| sealed_copy(&file));
     let sealed = sealed.map_err(|error| HookError::NoLdconfig {
         path: program.to_owned(),
@@ -44,21 +57,29 @@ pub(crate) fn run(root: &Root, program: &Path, arguments: &[String]) -> Result<(
     command.args(arguments).env_clear();
     // It prints nothing on standard output. /dev/null may be missing where the hook runs.
     command.stdin(sealed).stderr(Stdio::piped());
-    match messages(command) {
+    match messages(command, timeout) {
         Ok(None) => Ok(()),
         Ok(Some(reason)) => Err(HookError::Ldconfig(reason)),
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(HookError::LdconfigTimeout {
+            root: root.host_path().to_owned(),
+            seconds: timeout.as_secs(),
+        }),
         Err(error) => Err(HookError::Ldconfig(error.to_string())),
     }
 }
 
-/// Runs a command, and returns its last message if it fails.
-fn messages(mut command: Command) -> io::Result<Option<String>> {
+/// Runs a command, and returns its last message if it fails. Past the timeout, the error is `TimedOut`.
+fn messages(mut command: Command, timeout: Duration) -> io::Result<Option<String>> {
+    let end = Instant::now() + timeout;
     let mut child = command.spawn()?;
-    let mut text = Vec::new();
-    if let Some(mut stderr) = child.stderr.take() {
-        stderr.by_ref().take(MAX_MESSAGES).read_to_end(&mut text)?;
-        io::copy(&mut stderr, &mut io::sink())?;
-    }
+    let text = match child.stderr.take() {
+        Some(stderr) => read_until(end, stderr),
+        None => Ok(Vec::new()),
+    };
+    // Also without messages to come: it has ended, and keeps its exit code, or it has only closed standard error.
+    child.kill()?;
+    // Past the timeout it is not waited for: the kernel may keep it, as while a file system hangs.
+    let text = text?;
     let status = child.wait()?;
     if status.success() {
         return Ok(None);
@@ -66,6 +87,26 @@ fn messages(mut command: Command) -> io::Result<Option<String>> {
     let text = String::from_utf8_lossy(&text);
     let last = text.lines().rfind(|line| !line.is_empty());
     Ok(Some(last.map_or_else(|| status.to_string(), str::to_owned)))
+}
+
+/// Reads to the end, and keeps the first [`MAX_MESSAGES`] bytes.
+fn read_until(end: Instant, mut pipe: ChildStderr) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let most = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+        let mut pipes = [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)];
+        if left.is_zero() || poll(&mut pipes, most)? == 0 {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let len = pipe.read(&mut buffer)?;
+        if len == 0 {
+            return Ok(text);
+        }
+        let room = MAX_MESSAGES.saturating_sub(text.len());
+        text.extend(buffer.iter().take(len.min(room)));
+    }
 }
 
 /// Opens the program itself where `program` is a script around it.
@@ -132,18 +173,29 @@ mod tests {
         open(&script).unwrap();
     }
 
+    /// Runs a shell script instead.
+    fn script(text: &str, timeout: Duration) -> io::Result<Option<String>> {
+        let mut command = Command::new("sh");
+        command.args(["-c", text]).stderr(Stdio::piped());
+        messages(command, timeout)
+    }
+
     #[test]
     fn the_reason_of_a_failure_is_the_last_message() {
-        let mut failing = Command::new("sh");
-        failing.args(["-c", "echo first >&2; echo last >&2; exit 3"]);
-        failing.stderr(Stdio::piped());
-        assert_eq!(messages(failing).unwrap().unwrap(), "last");
-        let mut quiet = Command::new("sh");
-        quiet.args(["-c", "exit 3"]).stderr(Stdio::piped());
-        assert_eq!(messages(quiet).unwrap().unwrap(), "exit status: 3");
-        let mut verbose = Command::new("sh");
-        verbose.args(["-c", "head -c 1000000 /dev/zero >&2"]);
-        verbose.stderr(Stdio::piped());
-        assert_eq!(messages(verbose).unwrap(), None);
+        let run = |text| script(text, DEFAULT_TIMEOUT).unwrap();
+        let failing = run("echo first >&2; echo last >&2; exit 3");
+        assert_eq!(failing.unwrap(), "last");
+        assert_eq!(run("exit 3").unwrap(), "exit status: 3");
+        assert_eq!(run("head -c 1000000 /dev/zero >&2"), None);
+    }
+
+    #[test]
+    fn a_program_that_does_not_end_is_killed_whether_it_writes_or_not() {
+        for text in ["exec sleep 1000", "exec yes >&2"] {
+            let error = script(text, Duration::from_millis(50)).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        }
+        let killed = script("exec sleep 1000 2>&-", DEFAULT_TIMEOUT).unwrap();
+        assert_eq!(killed.unwrap(), "signal: 9 (SIGKILL)");
     }
 }

@@ -1,6 +1,7 @@
 //! What a hook does, in order.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::compat::{self, CompatStep};
 use crate::error::HookError;
@@ -26,6 +27,7 @@ pub(crate) struct Steps {
 pub(crate) struct CacheStep {
     pub(crate) folders: Vec<String>,
     pub(crate) ldconfig: PathBuf,
+    pub(crate) timeout: Duration,
 }
 
 // === impl Steps ===
@@ -38,9 +40,9 @@ impl Steps {
         if let Some(step) = &self.compat {
             compat::decide(root, step)?;
         }
-        if let Some(CacheStep { folders, ldconfig }) = &self.cache {
-            let unreached = loader_config::add_folders(root, folders)?;
-            ldconfig::run(root, ldconfig, &unreached)?;
+        if let Some(step) = &self.cache {
+            let unreached = loader_config::add_folders(root, &step.folders)?;
+            ldconfig::run(root, &step.ldconfig, step.timeout, &unreached)?;
         }
         if self.denies_device_files {
             params::deny_device_files(root)?;

@@ -135,7 +135,7 @@ impl Host {
     }
 
     /// As [`resolve`](Self::resolve), but the last name's link is followed, too.
-    pub(crate) fn resolve_target(&self, path: impl AsRef<Path>) -> PathBuf {
+    pub fn resolve_target(&self, path: impl AsRef<Path>) -> PathBuf {
         // With another name behind it, that name is not the last.
         let mut at = self.resolve(path.as_ref().join("any"));
         at.pop();

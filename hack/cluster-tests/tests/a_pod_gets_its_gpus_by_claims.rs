@@ -15,6 +15,13 @@ use serde_json::json;
 
 const NODE: u8 = 1;
 
+const DELETE_SLICES: [&str; 4] = [
+    "delete",
+    "resourceslices",
+    "--field-selector",
+    "spec.driver=gpu.nvidia.com",
+];
+
 /// A host with mock GPUs, and the image of the probe.
 struct GpuNode {
     cluster: Cluster,
@@ -66,13 +73,7 @@ impl GpuNode {
 
 impl Drop for GpuNode {
     fn drop(&mut self) {
-        let delete = [
-            "delete",
-            "resourceslices",
-            "--field-selector",
-            "spec.driver=gpu.nvidia.com",
-        ];
-        drop(self.cluster.kubectl(&delete)); // ignored: it fails only while the cluster ends
+        drop(self.cluster.kubectl(&DELETE_SLICES)); // ignored: it fails only while the cluster ends
     }
 }
 
@@ -213,6 +214,8 @@ fn one_broken_gpu_of_eight_leaves_seven_published_without_a_restart() -> Result<
     ];
     for call in calls {
         for (effect, limit) in [("code", 2), ("abort", 2), ("hang", 12)] {
+            node.cluster.kubectl(&DELETE_SLICES)?;
+            node.wait_for_devices(0)?;
             node.host.inject(&fault(call, effect));
             let since = Instant::now();
             let plugin = node.start()?;
@@ -230,12 +233,6 @@ fn one_broken_gpu_of_eight_leaves_seven_published_without_a_restart() -> Result<
             );
             ensure!(since.elapsed() < Duration::from_secs(60));
             plugin.end("TERM")?;
-            node.cluster.kubectl(&[
-                "delete",
-                "resourceslices",
-                "--field-selector",
-                "spec.driver=gpu.nvidia.com",
-            ])?;
         }
     }
     Ok(())

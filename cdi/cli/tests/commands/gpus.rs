@@ -1,6 +1,7 @@
 //! `gpus`, on files and on the mock of NVML.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
 use gpu_inventory::{GpuFacts, Inventory};
@@ -125,7 +126,13 @@ fn a_spec_has_the_gpu_by_index_and_uuid_and_the_files_of_the_driver() {
     let place = Place::new();
     let host = mock(&place, "l4");
     host.install_cuda(&built("mock-cuda"), "550.163.01");
-    host.write("usr/local/bin/nvidia-cdi-hook", "");
+    host.write("opt/nvidia-cdi-hook", "");
+    let hook = host.path("opt/nvidia-cdi-hook");
+    fs::set_permissions(&hook, Permissions::from_mode(0o755)).unwrap();
+    // Installed as a link, which leads into the host's root and not this machine's.
+    fs::create_dir_all(host.path("usr/local/bin")).unwrap();
+    let link = host.path("usr/local/bin/nvidia-cdi-hook");
+    symlink("/opt/nvidia-cdi-hook", link).unwrap();
     let (spec, reported) = generated(&place, "");
     assert_eq!(reported, "");
     let uuid = "GPU-00000000-0000-4000-8000-000000000000";
@@ -163,14 +170,26 @@ fn files_of_another_version_than_the_modules_are_reported_and_left_out() {
 }
 
 #[test]
-fn a_missing_hook_program_is_reported() {
+fn a_hook_program_that_cannot_be_run_is_reported() {
     let place = Place::new();
     let host = mock(&place, "l4");
     host.install_cuda(&built("mock-cuda"), "550.163.01");
-    let (spec, reported) = generated(&place, "--hook /opt/hook");
-    let problem = "cdi-gen: the hook program /opt/hook does not exist, so ";
-    assert!(reported.starts_with(problem), "{reported}");
-    assert!(spec.to_string().contains(r#""path":"/opt/hook""#));
+    host.write("opt/hook", "");
+    fs::set_permissions(host.path("opt/hook"), Permissions::from_mode(0o644)).unwrap();
+    for (path, reason) in [
+        ("/opt/missing", "does not exist"),
+        ("/opt/hook/below", "does not exist"),
+        ("/opt/hook", "is not executable"),
+        ("/opt", "is not a file"),
+        ("opt/hook", "is not an absolute path"),
+    ] {
+        let (spec, reported) = generated(&place, &format!("--hook {path}"));
+        let problem = format!("cdi-gen: the hook program {path} {reason}, so ");
+        assert!(reported.starts_with(&problem), "{reported}");
+        assert_eq!(reported.lines().count(), 1, "{reported}");
+        let hook = &spec["containerEdits"]["hooks"][0];
+        assert_eq!(hook["path"], path);
+    }
 }
 
 // req: GPU-11

@@ -9,10 +9,12 @@ mod config;
 mod device_list;
 mod driver_files;
 mod error;
+mod ld_cache;
 mod spec;
 
 pub use checkpoint::checkpoint;
 pub use config::config;
 pub use device_list::device_list;
 pub use driver_files::driver_files;
+pub use ld_cache::ld_cache;
 pub use spec::spec;

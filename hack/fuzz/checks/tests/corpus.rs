@@ -41,6 +41,11 @@ fn every_driver_file_of_the_corpus_keeps_its_promises() {
 }
 
 #[test]
+fn every_cache_of_a_loader_of_the_corpus_keeps_its_promises() {
+    replay("ld_cache", fuzz_checks::ld_cache);
+}
+
+#[test]
 fn every_cdi_spec_of_the_corpus_keeps_its_promises() {
     replay("spec", fuzz_checks::spec);
 }

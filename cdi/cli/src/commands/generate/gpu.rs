@@ -5,12 +5,13 @@
 //! driver root ─────────► DriverFiles ──► container edits ┴─► Spec ──► stdout or a file
 //! ```
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use dra_common::error_chain;
 use gpu_inventory::{Fact, Inventory, common_nodes, read};
-use host_doctor::{Severity, gpu_findings};
+use host_doctor::{Host, Severity, gpu_findings};
 use imex_cdi::{ContainerEdits, Spec, SpecError};
 use nvidia_driver_files::{DriverFiles, DriverVersion, RuntimePaths, find_version};
 use nvml_session::DriverRoot;
@@ -122,13 +123,29 @@ fn report(inventory: &Inventory, files: &DriverFiles, specs: &HostSpecs, hook: &
     for found in &files.problems {
         problem(format!("{found}; {}", found.hint()));
     }
-    if !specs.host.resolve(hook).is_file() {
-        problem(format!(
-            "the hook program {} does not exist, so containers with these devices cannot start; install nvidia-cdi-hook there, or pass its path with --hook",
-            hook.display()
-        ));
+    if let Some(reason) = hook_problem(&specs.host, hook) {
+        problem(format!("the hook program {} {reason}", hook.display()));
     }
     is_clean
+}
+
+/// Why a runtime cannot run the hook program, and what to do.
+fn hook_problem(host: &Host, hook: &Path) -> Option<String> {
+    let reason = match host.resolve_target(hook).metadata() {
+        _ if !hook.is_absolute() => "is not an absolute path",
+        Ok(found) if !found.is_file() => "is not a file",
+        Ok(found) if found.permissions().mode() & 0o111 == 0 => "is not executable",
+        Ok(_) => return None,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            "does not exist"
+        }
+        Err(error) => {
+            return Some(format!("cannot be examined: {error}; run cdi-gen as root"));
+        }
+    };
+    Some(format!(
+        "{reason}, so containers with these devices cannot start; install nvidia-cdi-hook with mode 0755, and pass its absolute path with --hook"
+    ))
 }
 
 /// The path of a directory below `root`, as the host names it.
