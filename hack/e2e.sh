@@ -70,6 +70,7 @@ all=(
     a_workload_lives_through_install_upgrade_rollback_and_uninstall
     the_chart_is_uninstalled_without_its_image
     objects_of_nvidias_chart_are_left_alone
+    gpus_are_refused_beside_nvidias_driver
     a_stopped_host_daemon_is_left_alone
     a_claim_deleted_under_its_running_pod_keeps_the_device
     a_cdi_directory_removed_on_the_host_is_mounted_again

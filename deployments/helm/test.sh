@@ -99,7 +99,7 @@ for rendering in default driver; do
 done
 contains 'value: "HostManagedIMEX=true"' default
 # req: CHART-3
-[ "$(grep -c 'name: FEATURE_GATES' "$scratch/default.yaml")" = "$(grep -c 'command: \[compute-domain-' "$scratch/default.yaml")" ] || fail "FEATURE_GATES is not in every program's environment"
+[ "$(grep -c 'name: FEATURE_GATES' "$scratch/everything.yaml")" = "$(grep -cE 'command: \[(compute-domain|gpu)-' "$scratch/everything.yaml")" ] || fail "FEATURE_GATES is not in every program's environment"
 for rendering in default everything; do
     # req: CHART-2
     # (An alert names the daemons' job in any mode.)
@@ -114,7 +114,10 @@ renders_as_default() {
 }
 renders_as_default --set-string featureGates.HostManagedIMEX=true
 renders_as_default --set-string featureGates.HostManagedIMEX=1
-renders_as_default "${gate[@]}" --set-string resources.gpus.enabled=false
+# GPUs are off. What is set for them, as in NVIDIA's values, then has no effect.
+# req: CHART-23
+renders_as_default "${gate[@]}" --set-string resources.gpus.enabled=false --set gpuResourcesEnabledOverride=true,consumableShares=memory,nvidiaCDIHookPath=/hook \
+    --set gpus.extendedResourceName=a/b,kubeletPlugin.metrics.gpuHttpEndpoint=:1,kubeletPlugin.containers.gpus.healthcheckPort=51515
 
 # The driver-managed mode: one IMEX daemon on each node, which the plugin reads and the controller replaces.
 # req: CHART-21
@@ -247,6 +250,41 @@ both=$(sort "$scratch/ours.txt" | comm -12 - <(sort "$scratch/theirs.txt"))
 [ -z "$both" ] || fail "NVIDIA's chart has objects of these names: $both"
 twice=$(sort "$scratch/ours.txt" | uniq -d | grep -v ' imex-dra-role-controller-leftovers' || true)
 [ -z "$twice" ] || fail "rendered twice: $twice"
+
+# GPUs beside ComputeDomains: a second container, and two DeviceClasses with NVIDIA's names, which claims contain.
+# req: CHART-8, CHART-23
+gpus=(--set resources.gpus.enabled=true)
+render "${gpus[@]}" --set webhook.enabled=true --set monitoring.podMonitor.enabled=true >"$scratch/beside.yaml"
+render --set webhook.enabled=true --set monitoring.podMonitor.enabled=true >"$scratch/without.yaml"
+more=$(comm -13 <(names "$scratch/without.yaml" | sort) <(names "$scratch/beside.yaml" | sort) | paste -sd,)
+[ "$more" = "DeviceClass gpu.nvidia.com,DeviceClass mig.nvidia.com" ] || fail "with GPUs, there are other objects besides: $more"
+[ "$(sed -n '/^kind: DaemonSet/,/^      volumes:/s/^        - name: //p' "$scratch/beside.yaml" | paste -sd,)" = compute-domain-daemon,compute-domains,gpus ] || fail "the plugins are not side by side"
+# req: CHART-10
+for text in 'resourceNames: [compute-domain.nvidia.com, gpu.nvidia.com]' 'object.spec.driver in ["compute-domain.nvidia.com", "gpu.nvidia.com"]' \
+    "variables.slice.spec.driver in ['compute-domain.nvidia.com', 'gpu.nvidia.com']" 'name: gpu-metrics' 'port: gpu-metrics' 'replacement: imex-dra-gpu-plugin'; do
+    contains "$text" beside
+done
+# req: CHART-5
+[ "$(grep -c 'variables.gpuConfigs.all' "$scratch/beside.yaml")" = 6 ] || fail "configs of GPUs are not checked in claims and templates"
+lacks 'gpu.nvidia.com|mig.nvidia.com|gpuConfigs' without
+# GPUs alone: nothing of ComputeDomains, whose settings have no effect.
+golden gpus "${gpus[@]}" --set resources.computeDomains.enabled=false
+lacks 'compute-?domain|imexd|IMEX|kind: (Deployment|Job|PodDisruptionBudget)' gpus
+contains 'extendedResourceName: "nvidia.com/gpu"' gpus
+render "${gpus[@]}" "${gate[@]}" "${label[@]}" --set resources.computeDomains.enabled=false,gpus.extendedResourceName= --set altProcDevices=/a/b,featureGates.ComputeDomainCliques=false \
+    --set resources.computeDomains.imex.groupClaims=true,resources.computeDomains.imex.isolation=channel,resources.computeDomains.imex.hostSocketPath=/a >"$scratch/alone.yaml"
+more=$(diff "$scratch/gpus.yaml" "$scratch/alone.yaml" | sed -n 's/^[<>] *//p' | grep -v '^value: "' | paste -sd, || true)
+[ "$more" = '# Pods that request this resource get a GPU of this class.,extendedResourceName: "nvidia.com/gpu"' ] || fail "settings of ComputeDomains change GPUs: $more"
+# req: CHART-7
+for shares in memory unlimited 3; do
+    refuses "consumableShares=$shares is not supported, because this version gives each GPU to one claim: leave it empty or set disabled" "${gpus[@]}" --set consumableShares=$shares
+done
+render "${gpus[@]}" --set consumableShares=disabled >/dev/null || fail "consumableShares=disabled is refused"
+refuses "resources.gpus.enabled=true is not supported with kubeletPlugin.hostService.enabled=true, because only the plugin of ComputeDomains can be a host service: set one of the two to false" "${gpus[@]}" --set kubeletPlugin.hostService.enabled=true
+refuses "nriGuard.mode needs resources.computeDomains.enabled=true, because the plugin of ComputeDomains contains the guard: set it to off" "${gpus[@]}" --set resources.computeDomains.enabled=false,nriGuard.mode=warn
+refuses "the plugins of ComputeDomains and GPUs use a port twice in one pod (51515, 8081, 8081): change kubeletPlugin.metrics or a healthcheckPort of kubeletPlugin.containers" "${gpus[@]}" \
+    --set kubeletPlugin.metrics.gpuHttpEndpoint=:8081,kubeletPlugin.containers.gpus.healthcheckPort=0
+
 [ "$(grep -c 'matchLabels:' "$scratch/all.yaml")" = "$(grep -A3 'matchLabels:' "$scratch/all.yaml" | grep -cE " '?imex-dra-component'?: (controller|kubelet-plugin)\$")" ] ||
     fail "a selector does not name this chart's component"
 
@@ -350,9 +388,17 @@ notes_are_right() {
 
     notes -f "$here/golden/nvidia.values.yaml" >"$scratch/nvidia-notes.yaml"
     contains "* This value has no effect: webhook.tls (there is no webhook)." nvidia-notes
-    contains "* This value has no effect: kubeletPlugin.containers.gpus (this chart does not manage GPUs)." nvidia-notes
-    [ "$(grep -c 'This value has no effect' "$scratch/nvidia-notes.yaml")" = 11 ] || fail "the notes do not name every key of NVIDIA's that has no effect"
+    contains "* This value has no effect: gpuResourcesEnabledOverride (resources.gpus.enabled is sufficient)." nvidia-notes
+    [ "$(grep -c 'This value has no effect' "$scratch/nvidia-notes.yaml")" = 7 ] || fail "the notes do not name every key of NVIDIA's that has no effect"
     lacks 'This value has no effect' label-notes
+
+    # req: CHART-23
+    lacks 'GPUs' label-notes
+    notes "${gpus[@]}" >"$scratch/beside-notes.yaml"
+    contains 'through the resource nvidia.com/gpu.' beside-notes
+    notes "${gpus[@]}" --set resources.computeDomains.enabled=false >"$scratch/gpus-notes.yaml"
+    contains 'imex-dra 0.1.0: pods get GPUs.' gpus-notes
+    lacks 'ComputeDomain|IMEX' gpus-notes
 }
 # NVIDIA's values files need no editing; what they say that has no effect is told.
 # req: CHART-6
@@ -402,8 +448,7 @@ render "${gate[@]}" --set 'controller.containers.computeDomain.env[0].name=ADDIT
 imex=resources.computeDomains.imex
 # Gates, imex.mode and imex.isolation: controller/api/tests/modes. Here, what only a chart has.
 refuses "unrecognized feature gate featureGates.HostManagedImex: remove it, or set one of AllAlpha, AllBeta, ComputeDomainCliques, ConsumableShares, ContextualLogging, CrashOnNVLinkFabricErrors, DRAListTypeAttributes, DeviceMetadata, DynamicMIG, FabricManagerPartitioning, HostManagedIMEX, HostManagedIMEXDaemon, IMEXDaemonsWithDNSNames, LoggingAlphaOptions, LoggingBetaOptions, MPSSupport, NVMLDeviceHealthCheck, PassthroughSupport, TimeSlicingSettings" --set featureGates.HostManagedImex=true
-refuses "resources.computeDomains.enabled=false leaves nothing to install, because this chart contains only ComputeDomains: uninstall it instead" "${gate[@]}" --set resources.computeDomains.enabled=false
-refuses "resources.gpus.enabled=true is not supported by this chart: install NVIDIA's dra-driver-nvidia-gpu beside it, with resources.computeDomains.enabled=false there" "${gate[@]}" --set resources.gpus.enabled=true
+refuses "resources.computeDomains.enabled and resources.gpus.enabled are both false, which leaves nothing to install: set one of them to true, or uninstall the chart" "${gate[@]}" --set resources.computeDomains.enabled=false
 refuses "webhook.enabled=on is not a boolean: set it to true or false" "${gate[@]}" --set webhook.enabled=on
 refuses "the namespace is default: add --namespace imex-dra --create-namespace, or --set allowDefaultNamespace=true if that is intended" "${gate[@]}" --namespace default
 # req: CHART-7

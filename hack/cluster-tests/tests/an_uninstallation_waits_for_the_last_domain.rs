@@ -4,7 +4,9 @@
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};
 use cluster_tests::node_pod::NodePod;
-use cluster_tests::release::{helm, helm_refuses, install, revision, roll_back, upgrade, values};
+use cluster_tests::release::{
+    CHART, helm, helm_refuses, install, revision, roll_back, upgrade, values,
+};
 use cluster_tests::{Cluster, Namespace};
 
 const HOOKS: &str = "jobs,serviceaccounts,clusterroles,clusterrolebindings";
@@ -30,6 +32,12 @@ fn the_chart_is_uninstalled_after_the_last_domain_and_installed_again() -> Resul
     fixtures::run_pod(&cluster, &namespace, "worker", 1, Some(&domain))?;
     let plugin = NodePod::plugin(&cluster, 1)?;
 
+    let off = "--set=resources.computeDomains.enabled=false,resources.gpus.enabled=true";
+    let output = helm_refuses(&cluster, "upgrade", &[CHART, "--reuse-values", off])?;
+    ensure!(
+        output.contains("but ComputeDomains exist (uninstall/train)"),
+        "helm printed: {output}"
+    );
     let output = helm_refuses(&cluster, "uninstall", &["--wait", "--timeout=120s"])?;
     ensure!(
         output.contains("1 ComputeDomain would be left without a driver (uninstall/train)"),

@@ -32,6 +32,7 @@ mod doctor_finds_a_healthy_node_healthy;
 mod domains_form_on_imex_daemons_that_run_already;
 mod each_domain_has_a_channel_of_its_own;
 mod echo_driver_serves_a_pod;
+mod gpus_are_refused_beside_nvidias_driver;
 mod imex_daemons_with_certificates_connect_to_each_other_only;
 mod killed_and_restarted_components_recover;
 mod many_pods_share_the_device_of_a_node;

@@ -43,6 +43,15 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ include "imex-dra.name" $root }}-component: {{ index . 1 }}
 {{- end }}
 
+{{/* "true" or "": whether the chart installs the driver compute-domain.nvidia.com, and whether gpu.nvidia.com. */}}
+{{- define "imex-dra.domains" -}}
+{{- include "imex-dra.on" (list . "resources.computeDomains.enabled") -}}
+{{- end }}
+
+{{- define "imex-dra.gpus" -}}
+{{- include "imex-dra.on" (list . "resources.gpus.enabled") -}}
+{{- end }}
+
 {{/* "true" or "": whether hosts manage IMEX, by either name of the gate (validation.yaml refuses two different values), and
 whether the driver does. */}}
 {{- define "imex-dra.hostManaged" -}}
@@ -51,14 +60,14 @@ whether the driver does. */}}
 {{- end }}
 
 {{- define "imex-dra.driverManaged" -}}
-{{- if not (include "imex-dra.hostManaged" .) -}}
+{{- if and (include "imex-dra.domains" .) (not (include "imex-dra.hostManaged" .)) -}}
 true
 {{- end -}}
 {{- end }}
 
 {{/* "true" or "": whether each ComputeDomain has its own channel. */}}
 {{- define "imex-dra.isolates" -}}
-{{- if or (include "imex-dra.driverManaged" .) (eq (toString .Values.resources.computeDomains.imex.isolation) "channel") -}}
+{{- if and (include "imex-dra.domains" .) (or (include "imex-dra.driverManaged" .) (eq (toString .Values.resources.computeDomains.imex.isolation) "channel")) -}}
 true
 {{- end -}}
 {{- end }}
@@ -93,7 +102,8 @@ true
 
 {{/* The components that run as pods, each with its key in the values, as a JSON object. */}}
 {{- define "imex-dra.components" -}}
-{{- $components := dict "controller" "controller" -}}
+{{- $components := dict -}}
+{{- if include "imex-dra.domains" . -}}{{- $_ := set $components "controller" "controller" -}}{{- end -}}
 {{- if not (include "imex-dra.hostService" .) -}}{{- $_ := set $components "kubelet-plugin" "kubeletPlugin" -}}{{- end -}}
 {{- if include "imex-dra.driverManaged" . -}}{{- $_ := set $components "imex-daemon" "imexDaemon" -}}{{- end -}}
 {{- toJson $components -}}
@@ -121,14 +131,16 @@ true
 
 {{/* "true" or "": whether group claims are enabled, and whether nodes are labelled with their clique. */}}
 {{- define "imex-dra.groupClaims" -}}
+{{- if include "imex-dra.domains" . -}}
 {{- include "imex-dra.bool" (list "resources.computeDomains.imex.groupClaims" (.Values.resources.computeDomains.imex.groupClaims | default false)) -}}
+{{- end -}}
 {{- end }}
 
 {{- define "imex-dra.cliqueLabel" -}}
 {{- include "imex-dra.bool" (list "kubeletPlugin.containers.computeDomains.gpuCliqueLabelEnabled" (.Values.kubeletPlugin.containers.computeDomains.gpuCliqueLabelEnabled | default false)) -}}
 {{- end }}
 
-{{/* Environment variables of both programs. */}}
+{{/* Environment variables of controller and plugins. */}}
 {{- /* req: CHART-3 */}}
 {{- define "imex-dra.commonEnv" -}}
 - name: V
@@ -141,6 +153,11 @@ true
       fieldPath: metadata.namespace
 - name: FEATURE_GATES
   value: {{ include "imex-dra.featureGates" . | quote }}
+{{- end }}
+
+{{/* Environment variables of all programs that serve ComputeDomains. */}}
+{{- define "imex-dra.domainEnv" -}}
+{{ include "imex-dra.commonEnv" . }}
 {{- with .Values.resources.computeDomains.imex }}
 {{- if .mode }}
 - name: IMEX_MODE
@@ -265,23 +282,45 @@ readinessProbe:
 {{- end }}
 {{- end }}
 
-{{/* (list $ VALUES): the port of the metrics of controller, kubeletPlugin or imexDaemon; empty if it serves none. */}}
-{{- define "imex-dra.metricsPortNumber" -}}
-{{- $metrics := (get (index . 0).Values (index . 1)).metrics -}}
-{{- if include "imex-dra.on" (list (index . 0) (print (index . 1) ".metrics.enabled")) -}}
-{{- with default $metrics.httpEndpoint $metrics.computeDomainHttpEndpoint -}}
-{{- splitList ":" . | last -}}
+{{/* (list $ VALUES): the ports of the metrics of controller, kubeletPlugin or imexDaemon, as a JSON object: from the name
+that a PodMonitor selects to the number. */}}
+{{- define "imex-dra.metricsPorts" -}}
+{{- $root := index . 0 -}}
+{{- $metrics := (get $root.Values (index . 1)).metrics -}}
+{{- $endpoints := dict "metrics" $metrics.httpEndpoint -}}
+{{- if eq (index . 1) "kubeletPlugin" -}}
+{{- $endpoints = dict "metrics" (and (include "imex-dra.domains" $root) $metrics.computeDomainHttpEndpoint) "gpu-metrics" (and (include "imex-dra.gpus" $root) $metrics.gpuHttpEndpoint) -}}
+{{- end -}}
+{{- $ports := dict -}}
+{{- if include "imex-dra.on" (list $root (print (index . 1) ".metrics.enabled")) -}}
+{{- range $name, $endpoint := $endpoints -}}
+{{- with $endpoint -}}{{- $_ := set $ports $name (splitList ":" . | last) -}}{{- end -}}
 {{- end -}}
 {{- end -}}
+{{- toJson $ports -}}
 {{- end }}
 
-{{/* (list $ VALUES): that port, with the name that a PodMonitor selects. */}}
+{{/* (list $ VALUES NAME): the port of that name of a container. */}}
 {{- define "imex-dra.metricsPort" -}}
-{{- with include "imex-dra.metricsPortNumber" . -}}
+{{- $name := index . 2 -}}
+{{- with get (include "imex-dra.metricsPorts" . | fromJson) $name -}}
 ports:
-  - name: metrics
+  - name: {{ $name }}
     containerPort: {{ . }}
 {{- end }}
+{{- end }}
+
+{{/* The first five words of a list. */}}
+{{- define "imex-dra.some" -}}
+{{- slice . 0 (min 5 (len .)) | join ", " -}}{{- if gt (len .) 5 -}}, ...{{- end -}}
+{{- end }}
+
+{{/* The names of the drivers that the chart installs, as a JSON array. */}}
+{{- define "imex-dra.drivers" -}}
+{{- $drivers := list -}}
+{{- if include "imex-dra.domains" . -}}{{- $drivers = append $drivers "compute-domain.nvidia.com" -}}{{- end -}}
+{{- if include "imex-dra.gpus" . -}}{{- $drivers = append $drivers "gpu.nvidia.com" -}}{{- end -}}
+{{- toJson $drivers -}}
 {{- end }}
 
 {{/* Namespaces with objects of the driver-managed mode: the release's own, and the Go driver's
