@@ -85,6 +85,7 @@ impl Devices for Gpus {
     type Plan = PlannedGpus;
     type Error = PrepareError;
 
+    // req: GPU-36
     fn plan(
         &self,
         view: &View<GpuGroup>,
@@ -180,6 +181,7 @@ impl Devices for Gpus {
     }
 
     /// The hardware is that of the names in the claim's allocation, if the node has it.
+    // req: GPU-35
     fn restored(
         &self,
         status: &ClaimStatus,
