@@ -45,20 +45,20 @@ fn device_nodes_of_the_driver_have_its_mode_and_owner_and_others_do_not() {
         assert_eq!((node.host_path, node.permissions), (None, None));
         (node.file_mode.unwrap(), node.uid, node.gid)
     };
-    let none = DriverParams::default();
+    let default = DriverParams::default();
     let params = DriverParams {
         device_file_mode: Some(0o660),
         device_file_uid: Some(0),
         device_file_gid: Some(44),
-        ..none
+        ..default
     };
     let owner = |mode| (mode, Some(0), Some(44));
     assert_eq!(node(params, "/dev/nvidia0"), owner(0o660));
     assert_eq!(node(params, "/dev/nvidia-caps/nvidia-cap1"), owner(0o444));
     assert_eq!(node(params, "/dev/dri/card0"), (0o666, None, None));
-    assert_eq!(node(none, "/dev/nvidia0"), (0o666, None, None));
+    assert_eq!(node(default, "/dev/nvidia0"), (0o666, None, None));
     assert_eq!(
-        node(none, "/dev/nvidia-caps/nvidia-cap1"),
+        node(default, "/dev/nvidia-caps/nvidia-cap1"),
         (0o444, None, None)
     );
 }

@@ -9,7 +9,8 @@ use gpu_node::{NodeClaims, PrepareError, WantedGpus};
 use imex_cdi::Kind;
 use node_claims::{Moment, Prepare};
 use plugin_parts::{
-    InFlight, Metrics, ReportedHolders, Step, prepare_failed, unprepare_failed, with_prepared_at,
+    InFlight, Metrics, ReportedHolders, Step, blocking, prepare_failed, to_device,
+    unprepare_failed, with_prepared_at,
 };
 use tokio::task::spawn_blocking;
 
@@ -42,11 +43,8 @@ impl Driver for GpuDriver {
     async fn unprepare(&self, context: &Context, claim: &ClaimRef) -> Result<(), ClaimError> {
         let claims = self.shared_claims.get()?;
         let (node_claims, uid) = (Arc::clone(&claims), claim.uid.clone());
-        let unprepare = move || {
-            let unprepared = node_claims.unprepare(&uid, Moment::now());
-            unprepared.map_err(|error| unprepare_failed(&error))
-        };
-        context.run_blocking(unprepare).await?;
+        let unprepare = move || node_claims.unprepare(&uid, Moment::now());
+        blocking(context, unprepare, unprepare_failed).await?;
         self.metrics.count_prepared::<GpuDevices>(&claims);
         Ok(())
     }
@@ -130,14 +128,4 @@ fn may_change(error: &PrepareError) -> bool {
         error,
         PrepareError::NoSuchDevice { .. } | PrepareError::NotUsable { .. }
     )
-}
-
-fn to_device(device: KubeletDevice) -> PreparedDevice {
-    PreparedDevice {
-        requests: device.requests.unwrap_or_default(),
-        pool: device.pool_name,
-        device: device.device_name,
-        cdi_ids: device.cdi_device_ids.unwrap_or_default(),
-        share_id: device.share_id,
-    }
 }

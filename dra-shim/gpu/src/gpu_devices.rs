@@ -38,7 +38,7 @@ impl PluginDevices for GpuDevices {
             node: self.node.clone(),
             gates: self.gates.clone(),
         };
-        gpus.start(checkpoint, cdi, boot, &self.facts())
+        gpus.start(checkpoint, cdi, boot, self.facts().as_ref())
     }
 
     fn facts(&self) -> Option<Arc<HostGpus>> {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use daemon_runtime::{Events, Liveness, Readiness, StartError, signals};
-use dra_kubelet::DesiredPool;
+use dra_kubelet::{DesiredPool, DeviceHealth};
 use plugin_parts::{
-    ClaimStatusWriter, InFlight, KubeletParts, Parts, READS_LIMIT, REQUESTS_LIMIT, ReportedHolders,
+    ClaimStatusWriter, InFlight, KubeletParts, Parts, READS_LIMIT, ReportedHolders,
     UnsupportedFields, dump_on_signal, register_metrics, serve_http,
 };
 use tokio::sync::watch;
@@ -16,6 +16,7 @@ use crate::driver::GpuDriver;
 use crate::gpu_devices::{GpuDevices, SharedClaims};
 use crate::metrics::GpuMetrics;
 use crate::monitor::GpuMonitor;
+use crate::node_gpus::NodeGpus;
 use crate::publish::Publisher;
 
 const PROGRAM: &str = "gpu-kubelet-plugin";
@@ -94,32 +95,16 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     let (desired, desired_pool) = watch::channel(DesiredPool::Undecided);
     let (health, device_health) = watch::channel(Vec::new());
     let (unsupported_fields, seen_to_drop) = watch::channel(UnsupportedFields::default());
-    let publisher = Publisher {
-        pool: parts.node_name.clone(),
-        gpus: monitor.subscribe(),
-        shared_claims: parts.shared_claims.clone(),
-        unsupported_fields: seen_to_drop,
-        desired,
-        health,
-        ready: parts
-            .readiness
-            .add_condition("gpus", "the GPUs have not been read yet"),
-        metrics: gpu_metrics,
-        events: parts.events.clone(),
-        node: parts.node_reference(),
-        heartbeat: parts.liveness.add("gpu-publisher", REQUESTS_LIMIT),
-    };
+    let publisher = publisher(
+        &parts,
+        (monitor.subscribe(), seen_to_drop),
+        (desired, health),
+        gpu_metrics,
+    );
     let publishing = tokio::spawn(publisher.run(shutdown.clone()));
     let tasks = parts.start(Vec::new(), &shutdown);
     let kubelet = KubeletParts {
-        driver: GpuDriver {
-            shared_claims: parts.shared_claims.clone(),
-            monitor,
-            holders: parts.holders.clone(),
-            metrics: Arc::clone(&parts.metrics),
-            in_flight: parts.in_flight.clone(),
-            cdi_root: parts.cdi_root.clone(),
-        },
+        driver: driver(&parts, monitor),
         desired: desired_pool,
         health: device_health,
         unsupported_fields,
@@ -133,4 +118,40 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     }
     info!("shutdown");
     ended
+}
+
+fn publisher(
+    parts: &Parts<GpuDevices>,
+    (gpus, unsupported_fields): (
+        watch::Receiver<NodeGpus>,
+        watch::Receiver<UnsupportedFields>,
+    ),
+    (desired, health): (watch::Sender<DesiredPool>, watch::Sender<Vec<DeviceHealth>>),
+    metrics: GpuMetrics,
+) -> Publisher {
+    let condition = |name, reason| parts.readiness.add_condition(name, reason);
+    Publisher {
+        pool: parts.node_name.clone(),
+        gpus,
+        shared_claims: parts.shared_claims.clone(),
+        unsupported_fields,
+        desired,
+        health,
+        ready: condition("gpus", "the GPUs have not been read yet"),
+        metrics,
+        events: parts.events.clone(),
+        node: parts.node_reference(),
+        heartbeat: parts.liveness.add("gpu-publisher", READS_LIMIT),
+    }
+}
+
+fn driver(parts: &Parts<GpuDevices>, monitor: GpuMonitor) -> GpuDriver {
+    GpuDriver {
+        shared_claims: parts.shared_claims.clone(),
+        monitor,
+        holders: parts.holders.clone(),
+        metrics: Arc::clone(&parts.metrics),
+        in_flight: parts.in_flight.clone(),
+        cdi_root: parts.cdi_root.clone(),
+    }
 }

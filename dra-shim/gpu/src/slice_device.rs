@@ -1,4 +1,4 @@
-//! A device as an entry of a ResourceSlice.
+//! A device as an entry of a `ResourceSlice`.
 
 use gpu_inventory::published::{Attribute, Device};
 use k8s_openapi::api::resource::v1::{

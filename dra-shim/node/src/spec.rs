@@ -53,10 +53,8 @@ pub(crate) fn rewrite<D: Devices>(
     match devices.recorded_spec(record, facts) {
         Ok(Some(spec)) => Ok(ensure(specs, uid, &spec)?.written),
         Ok(None) => Ok(false),
-        Err(error) => match specs.exists(uid).map_err(PrepareError::from)? {
-            true => Ok(false),
-            false => Err(error),
-        },
+        Err(_) if specs.exists(uid).map_err(PrepareError::from)? => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

@@ -93,20 +93,23 @@ pub fn published(cluster: &Cluster, node: u8) -> Result<Vec<(String, Vec<String>
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut found = Vec::new();
     for slice in cluster.items(&["resourceslices"])? {
-        let spec = &slice["spec"];
-        if spec["driver"] != "gpu.nvidia.com" || spec["nodeName"] != format!("node{node}") {
+        let of = |path: &str| slice.pointer(path).map(text).unwrap_or_default();
+        if of("/spec/driver") != "gpu.nvidia.com" || of("/spec/nodeName") != format!("node{node}") {
             continue;
         }
-        for device in spec["devices"].as_array().into_iter().flatten() {
-            let taints = device["taints"].as_array().into_iter().flatten();
-            found.push((
-                text(&device["name"]),
-                taints.map(|taint| text(&taint["key"])).collect(),
-            ));
+        for device in listed(&slice, "/spec/devices") {
+            let taints = listed(device, "/taints").filter_map(|taint| taint.get("key"));
+            let name = device.get("name").map(text);
+            found.push((name.unwrap_or_default(), taints.map(text).collect()));
         }
     }
     found.sort();
     Ok(found)
+}
+
+fn listed<'a>(value: &'a Value, path: &str) -> impl Iterator<Item = &'a Value> {
+    let list = value.pointer(path).and_then(Value::as_array);
+    list.into_iter().flatten()
 }
 
 /// The classes of GPUs, as the chart makes them.
@@ -118,13 +121,13 @@ pub fn create_classes(cluster: &Cluster) -> Result<()> {
         let expression = format!(
             "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == '{device_type}'"
         );
-        let mut class = json!({
+        let class = json!({
             "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": name},
-            "spec": {"selectors": [{"cel": {"expression": expression}}]},
+            "spec": {
+                "selectors": [{"cel": {"expression": expression}}],
+                "extendedResourceName": (device_type == "gpu").then_some("nvidia.com/gpu"),
+            },
         });
-        if device_type == "gpu" {
-            class["spec"]["extendedResourceName"] = json!("nvidia.com/gpu");
-        }
         cluster.apply(&class.to_string())?;
     }
     Ok(())
@@ -167,7 +170,7 @@ impl ProbeVolumes {
     }
 
     /// A container that runs the probe and then sleeps. `resources` is as in a pod.
-    pub fn container(&self, name: &str, resources: Value) -> Value {
+    pub fn container(&self, name: &str, resources: &Value) -> Value {
         json!({
             "name": name,
             "image": "localhost/busybox:1",
@@ -186,7 +189,7 @@ impl ProbeVolumes {
         name: &str,
         node: u8,
         claims: &[(&str, &str)],
-        containers: Vec<Value>,
+        containers: &[Value],
     ) -> Value {
         let claims = claims
             .iter()

@@ -92,20 +92,20 @@ fn containers_open_exactly_the_gpus_of_their_claims_also_after_kills() -> Result
     let probe = node.probe()?;
     let claim = |name: &str| json!({"claims": [{"name": name}]});
     let containers = vec![
-        probe.container("first", claim("a")),
-        probe.container("second", claim("b")),
+        probe.container("first", &claim("a")),
+        probe.container("second", &claim("b")),
     ];
     let pod = probe.pod(
         &namespace,
         "pod",
         NODE,
         &[("a", "one"), ("b", "two")],
-        containers,
+        &containers,
     );
     node.cluster.apply(&pod.to_string())?;
     let extended = json!({"limits": {"nvidia.com/gpu": "1"}});
-    let extended = vec![probe.container("main", extended)];
-    let extended = probe.pod(&namespace, "extended", NODE, &[], extended);
+    let extended = vec![probe.container("main", &extended)];
+    let extended = probe.pod(&namespace, "extended", NODE, &[], &extended);
     node.cluster.apply(&extended.to_string())?;
 
     let opened = |pod: &str, container: &str| opened(&node.cluster, &namespace, pod, container);
@@ -159,8 +159,8 @@ fn a_pod_with_a_mig_claim_opens_the_gpu_of_its_instance_only() -> Result<()> {
     node.cluster.apply(&template.to_string())?;
     let probe = node.probe()?;
     let claim = json!({"claims": [{"name": "a"}]});
-    let containers = vec![probe.container("main", claim)];
-    let pod = probe.pod(&namespace, "pod", NODE, &[("a", "mig")], containers);
+    let containers = vec![probe.container("main", &claim)];
+    let pod = probe.pod(&namespace, "pod", NODE, &[("a", "mig")], &containers);
     node.cluster.apply(&pod.to_string())?;
     let list = "ls /dev/nvidia-caps; ls -d /dev/nvidia[0-9]*";
     wait_until(&node.cluster, "the container runs", || {

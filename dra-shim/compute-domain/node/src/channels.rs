@@ -51,7 +51,7 @@ pub struct PlannedChannel {
 // === impl ImexChannels ===
 
 impl ImexChannels {
-    /// ImexChannels in host-managed mode.
+    /// Channels in host-managed mode.
     pub fn new(holder_policy: HolderPolicy) -> Self {
         Self {
             holder_policy,

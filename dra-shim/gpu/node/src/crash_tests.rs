@@ -52,7 +52,7 @@ fn the_next_process_recovers(how: &str, found: &Disks, boot: &str) {
     let (claim, other) = (mk_status(&["gpu-1", "gpu-2"]), mk_status(&["gpu-2"]));
     let start = || {
         let disks = found.after_kill();
-        let (node, report) = disks.try_start(boot, &Some(mk_host())).unwrap();
+        let (node, report) = disks.try_start(boot, Some(&mk_host())).unwrap();
         assert_eq!(report.damage, Damage::None, "{how}");
         assert!(report.failures.is_empty(), "{how}: {:?}", report.failures);
         (disks, node)
@@ -74,6 +74,8 @@ fn the_next_process_recovers(how: &str, found: &Disks, boot: &str) {
     prepare(&node, "b", &other).unwrap_or_else(|error| panic!("{how}: {error}"));
 }
 
+type Operation<'a> = &'a dyn Fn(&NodeClaims);
+
 // req: GPU-36
 #[test]
 fn prepare_and_unprepare_crashed_anywhere_are_resumed_or_undone() {
@@ -85,7 +87,7 @@ fn prepare_and_unprepare_crashed_anywhere_are_resumed_or_undone() {
         node.unprepare("a", at(1)).unwrap();
     };
     let unprepare_it = |node: &NodeClaims| node.unprepare("a", at(1)).unwrap();
-    let operations: [(bool, &dyn Fn(&NodeClaims)); 3] = [
+    let operations: [(bool, Operation<'_>); 3] = [
         (false, &prepare_it),
         (false, &abort_it),
         (true, &unprepare_it),
@@ -97,10 +99,10 @@ fn prepare_and_unprepare_crashed_anywhere_are_resumed_or_undone() {
         }
         let disks = disks.after_kill();
         operation(&disks.start());
-        let states = every_crash(&disks);
-        assert!(states.len() > 10, "only {} states", states.len());
-        for (how, found, boot) in &states {
-            the_next_process_recovers(how, found, boot);
+        let found = every_crash(&disks);
+        assert!(found.len() > 10, "only {} states", found.len());
+        for (how, disks, boot) in &found {
+            the_next_process_recovers(how, disks, boot);
         }
     }
 }

@@ -64,9 +64,16 @@ impl Gpus {
         checkpoint: Arc<dyn Dir>,
         cdi: Arc<dyn Dir>,
         boot: BootId,
-        host: &Option<Arc<HostGpus>>,
+        host: Option<&Arc<HostGpus>>,
     ) -> Result<(NodeClaims, StartReport), StartError> {
-        NodeClaims::start(checkpoint, cdi, Kind::gpu_claim(), boot, self, host)
+        NodeClaims::start(
+            checkpoint,
+            cdi,
+            Kind::gpu_claim(),
+            boot,
+            self,
+            &host.cloned(),
+        )
     }
 
     /// Reads the claim's request.

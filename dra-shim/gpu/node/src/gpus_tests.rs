@@ -241,7 +241,7 @@ fn while_the_gpus_are_not_known_specs_stay_and_a_lost_record_waits() {
         .checkpoint
         .replace("checkpoint.json", b"torn", 0o600)
         .unwrap();
-    let (node, _) = disks.try_start("boot-1", &None).unwrap();
+    let (node, _) = disks.try_start("boot-1", None).unwrap();
     let allocated = || {
         vec![AllocatedClaim {
             claim: mk_claim("a"),
@@ -288,7 +288,7 @@ fn a_spec_of_the_go_driver_that_this_one_cannot_write_stays() {
     let spec = b"of the Go driver";
     disks.cdi.replace(&spec_file("a"), spec, 0o644).unwrap();
 
-    let (node, report) = disks.try_start("boot-1", &Some(mk_host())).unwrap();
+    let (node, report) = disks.try_start("boot-1", Some(&mk_host())).unwrap();
     assert_eq!((report.damage, report.failures), (Damage::None, vec![]));
     assert!(!node.lacks_specs().unwrap());
     prepare(&node, "a", &status).unwrap();

@@ -27,13 +27,13 @@ pub(crate) struct Disks {
 
 impl Disks {
     pub(crate) fn start(&self) -> NodeClaims {
-        self.try_start("boot-1", &Some(mk_host())).unwrap().0
+        self.try_start("boot-1", Some(&mk_host())).unwrap().0
     }
 
     pub(crate) fn try_start(
         &self,
         boot: &str,
-        host: &Option<Arc<HostGpus>>,
+        host: Option<&Arc<HostGpus>>,
     ) -> Result<(NodeClaims, StartReport), StartError> {
         let (checkpoint, cdi) = (self.checkpoint.clone(), self.cdi.clone());
         let boot = BootId::new(boot).unwrap();

@@ -31,8 +31,7 @@ impl Unit {
     // req: GPU-32
     pub fn overlaps(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Gpu { uuid: one }, Self::Gpu { uuid: other })
-            | (Self::Gpu { uuid: one }, Self::Mig { gpu: other, .. })
+            (Self::Gpu { uuid: one }, Self::Gpu { uuid: other } | Self::Mig { gpu: other, .. })
             | (Self::Mig { gpu: one, .. }, Self::Gpu { uuid: other }) => one == other,
             _ => self == other,
         }
