@@ -27,7 +27,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 umask 022
 export LC_ALL=C
 
-glibc_programs="compute-domain-controller compute-domain-kubelet-plugin compute-domain-daemon cdi-gen"
+glibc_programs="compute-domain-controller compute-domain-kubelet-plugin compute-domain-daemon gpu-kubelet-plugin cdi-gen"
 # The hook is static, because it runs on hosts.
 programs="$glibc_programs nvidia-cdi-hook"
 # The limit for a release's compressed layer.
@@ -77,7 +77,7 @@ parse_arguments() {
 
 # Sets bin, the directory with the programs that link glibc, and hook, the path of the other (not stripped).
 build_programs() {
-    local cargo=(dev_cargo) packages=(-p compute-domain-controller -p compute-domain-plugin -p imex-daemon -p cdi-gen)
+    local cargo=(dev_cargo) packages=(-p compute-domain-controller -p compute-domain-plugin -p imex-daemon -p gpu-plugin -p cdi-gen)
     bin=$(programs_dir)
     if [ "$profile" = release ]; then
         get_cross_tools
