@@ -7,10 +7,10 @@ use std::sync::Arc;
 use compute_domain_api::names::DOMAIN_LABEL;
 use compute_domain_api::names::clique_of_pool;
 use compute_domain_node::{
-    ChannelRequest, DomainState, Hardware, KubeletDevice, Moment, NodeClaims, PrepareError,
-    PrepareInput, Prepared,
+    ChannelRequest, DomainState, Hardware, Moment, NodeClaims, PrepareError, PrepareInput, Prepared,
 };
 use daemon_runtime::Events;
+use dra_checkpoint::KubeletDevice;
 use dra_kubelet::{Claim, ClaimError, ClaimRef, ClaimStatus, Context, Driver, PreparedDevice};
 use tokio::task::spawn_blocking;
 

@@ -3,10 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use compute_domain_node::{
-    ConfigState, DeviceDetails, DeviceGroup, DeviceInfo, KubeletDevice, PreparedDevice,
-};
-use dra_checkpoint::{BootId, ClaimRef, ClaimStatus, Refused, Store};
+use compute_domain_node::{ConfigState, DeviceDetails, DeviceGroup, DeviceInfo, PreparedDevice};
+use dra_checkpoint::{BootId, ClaimRef, ClaimStatus, KubeletDevice, Refused, Store};
 use durable_file::OsDir;
 use jiff::Timestamp;
 use serde_json::json;

@@ -1,10 +1,10 @@
 //! The first transaction of a Prepare. It runs under the lock, so it never refuses
 //! or answers based on stale records.
 
-use dra_checkpoint::{ClaimRef, ClaimStatus, Claims, View};
+use dra_checkpoint::{ClaimRef, ClaimStatus, Claims, KubeletDevice, View};
 use imex_cdi::{ChannelId, ClaimSpecs, ClaimUid, Major};
 
-use crate::device_group::{DeviceGroup, KubeletDevice};
+use crate::device_group::DeviceGroup;
 use crate::error::PrepareError;
 use crate::holder_policy::HolderPolicy;
 use crate::imex_daemon::NeededDaemon;

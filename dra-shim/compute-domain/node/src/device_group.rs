@@ -4,8 +4,7 @@
 //! ```text
 //! DeviceGroup    = {"devices": [PreparedDevice…], "configState": {"Type", "ComputeDomain"}}
 //! PreparedDevice = {"channel": DeviceDetails | null, "daemon": DeviceDetails | null}   both keys always
-//! DeviceDetails     = {"info": {"id": N}, "device": KubeletDevice | null}
-//! KubeletDevice  = {"Requests", "PoolName", "DeviceName", "CDIDeviceIDs", "ShareID"?, "Metadata"?}
+//! DeviceDetails  = {"info": {"id": N}, "device": KubeletDevice | null}
 //! ```
 //!
 //! The checkpoint preserves fields that a newer Go driver adds, as long as the
@@ -16,9 +15,8 @@
 //! This crate writes only channel groups. It reads and preserves daemon groups of
 //! a Go driver in driver-managed mode; Unprepare removes them.
 
-use dra_checkpoint::{Payload, from_go_json};
+use dra_checkpoint::{KubeletDevice, Payload, from_go_json};
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 /// The `configState.Type` of a channel claim.
 const CHANNEL_TYPE: &str = "channel";
@@ -68,27 +66,6 @@ pub struct DeviceDetails {
 pub struct DeviceInfo {
     /// The channel id (also its minor number), or the daemon's index.
     pub id: u32,
-}
-
-/// A device in the answer to kubelet. The keys are Go's field names.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "PascalCase")]
-pub struct KubeletDevice {
-    /// Base names of the claim's requests for it.
-    pub requests: Option<Vec<String>>,
-    /// Its pool: the node's name.
-    pub pool_name: String,
-    /// Its name in the slice, such as `channel-0`.
-    pub device_name: String,
-    /// Its CDI devices.
-    #[serde(rename = "CDIDeviceIDs")]
-    pub cdi_device_ids: Option<Vec<String>>,
-    /// The share of the device; written by drivers that share devices.
-    #[serde(rename = "ShareID", default, skip_serializing_if = "Option::is_none")]
-    pub share_id: Option<String>,
-    /// The device's metadata; written by drivers that publish it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<Box<RawValue>>,
 }
 
 // === impl DeviceGroup ===

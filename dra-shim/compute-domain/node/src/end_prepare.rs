@@ -1,9 +1,9 @@
 //! The last transaction of a Prepare. It decides which claim gets the device.
 
-use dra_checkpoint::{ClaimStatus, Claims, View};
+use dra_checkpoint::{ClaimStatus, Claims, KubeletDevice, View};
 use imex_cdi::{ChannelId, ClaimSpecs, ClaimUid, Major};
 
-use crate::device_group::{DeviceGroup, KubeletDevice};
+use crate::device_group::DeviceGroup;
 use crate::error::PrepareError;
 use crate::holder_policy::HolderPolicy;
 use crate::imex_daemon::NeededDaemon;

@@ -153,9 +153,7 @@ pub use channel_owner::{
     ChannelOwner, Unexplained, channels_to_explain, describe_requests, has_channel,
     is_reserved_for, owner_among, sentence, unexplained,
 };
-pub use device_group::{
-    ConfigState, DeviceDetails, DeviceGroup, DeviceInfo, KubeletDevice, PreparedDevice,
-};
+pub use device_group::{ConfigState, DeviceDetails, DeviceGroup, DeviceInfo, PreparedDevice};
 pub use dra_common::Class;
 pub use error::{ChannelSource, PrepareError, UnprepareError};
 pub use hardware::Hardware;

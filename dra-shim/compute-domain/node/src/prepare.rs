@@ -4,12 +4,11 @@
 use std::sync::Arc;
 
 use dra_checkpoint::lifecycle::Phase;
-use dra_checkpoint::{ClaimRef, ClaimStatus};
+use dra_checkpoint::{ClaimRef, ClaimStatus, KubeletDevice};
 use dra_common::error_chain;
 use imex_cdi::{ChannelId, ClaimUid, Major};
 
 use crate::begin_prepare::{BeginOutcome, BeginPrepare, answer_if_prepared};
-use crate::device_group::KubeletDevice;
 use crate::end_prepare::EndPrepare;
 use crate::error::PrepareError;
 use crate::hardware::Hardware;

@@ -3,10 +3,11 @@
 
 use compute_domain_api::names::DRIVER_NAME;
 use compute_domain_api::{AllocationMode, ComputeDomainChannelConfig, DomainUid, OpaqueConfig};
+use dra_checkpoint::KubeletDevice;
 use dra_claim::{ClaimStatus, DeviceConfig, DeviceResult};
 use imex_cdi::ChannelId;
 
-use crate::device_group::{DeviceGroup, KubeletDevice};
+use crate::device_group::DeviceGroup;
 use crate::error::{ChannelSource, PrepareError};
 
 /// A claim's request for a channel of one domain, through its device.

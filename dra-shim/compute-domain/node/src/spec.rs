@@ -1,10 +1,10 @@
 //! The CDI specs of claims.
 
-use dra_checkpoint::{ClaimRecord, View};
+use dra_checkpoint::{ClaimRecord, KubeletDevice, View};
 use dra_common::error_chain;
 use imex_cdi::{ChannelId, ClaimDevice, ClaimSpecs, ClaimUid, Ensured, Major};
 
-use crate::device_group::{DeviceGroup, KubeletDevice};
+use crate::device_group::DeviceGroup;
 use crate::error::PrepareError;
 use crate::lifecycle::{Step, Transaction};
 use crate::node_claims::steps;

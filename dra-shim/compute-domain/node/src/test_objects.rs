@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use compute_domain_api::{Isolation, Sharing};
-use dra_checkpoint::{BootId, ClaimRef, ClaimStatus};
+use dra_checkpoint::{BootId, ClaimRef, ClaimStatus, KubeletDevice};
 use durable_file::{Dir as _, SimDir, Step};
 use imex_cdi::{ChannelId, ClaimDevice, ClaimUid, ReadMajorError, channel_major};
 use jiff::Timestamp;
@@ -13,8 +13,8 @@ use nvml_clique::{ClusterUuid, Fabric, Gpu, GpuFabricState, GpuRef, NodeFabricSt
 use crate::end_prepare::EndPrepare;
 use crate::prepare::AfterBegin;
 use crate::{
-    ChannelRequest, DomainState, Hardware, HolderPolicy, KubeletDevice, Moment, NodeClaims,
-    PrepareError, PrepareInput, Prepared, StartError, StartReport,
+    ChannelRequest, DomainState, Hardware, HolderPolicy, Moment, NodeClaims, PrepareError,
+    PrepareInput, Prepared, StartError, StartReport,
 };
 
 /// The UID of the claims' domain.
