@@ -60,6 +60,10 @@ pub enum DamageReason {
     /// A claim is in a state that this version does not know.
     #[advice(code = "unknown-state", hint = NEWER_HINT)]
     UnknownState,
+    /// A claim is aborted, and the driver has no aborted records in its checkpoint
+    /// ([`Payload::HAS_ABORTED`](crate::Payload::HAS_ABORTED)).
+    #[advice(code = "aborted-state")]
+    AbortedState,
     /// The checkpoint's name belongs to something other than a file.
     #[advice(
         code = "not-a-file",
@@ -135,7 +139,7 @@ impl fmt::Display for Mismatch {
 // === impl DamageReason ===
 
 impl DamageReason {
-    const EVERY: [Self; 10] = [
+    const EVERY: [Self; 11] = [
         Self::Empty,
         Self::NotJson,
         Self::Layout,
@@ -143,6 +147,7 @@ impl DamageReason {
         Self::V2Checksum,
         Self::BothChecksums,
         Self::UnknownState,
+        Self::AbortedState,
         Self::NotAFile,
         Self::Missing,
         Self::Unrecorded,
@@ -159,6 +164,9 @@ impl fmt::Display for DamageReason {
             Self::V2Checksum => "the V2 part does not match its checksum",
             Self::BothChecksums => "neither part matches its checksum",
             Self::UnknownState => "a claim is in an unknown state",
+            Self::AbortedState => {
+                "an aborted claim is in the checkpoint of a driver that has none there"
+            }
             Self::NotAFile => "the checkpoint is not a regular file",
             Self::Missing => "records of claims are missing",
             Self::Unrecorded => "an earlier process set the file aside",
@@ -170,8 +178,8 @@ impl fmt::Display for DamageReason {
 
 /// A free name for the damaged file: `checkpoint.json.damaged-v2-checksum`, from
 /// the second on with a number.
-pub(crate) fn name_aside(file: &str, reason: DamageReason, taken: &[String]) -> String {
-    let first = format!("{file}{DAMAGED_MARK}{}", reason.code());
+pub(crate) fn name_aside(file: &str, code: &str, taken: &[String]) -> String {
+    let first = format!("{file}{DAMAGED_MARK}{code}");
     let numbered = (2_u64..).map(|n| format!("{first}-{n}"));
     let is_free = |name: &String| !taken.contains(name) && !taken.contains(&settled_name(name));
     std::iter::once(first.clone())
@@ -206,8 +214,8 @@ mod tests {
     #[test]
     fn the_reason_can_be_read_back_from_the_name() {
         for reason in DamageReason::EVERY {
-            let first = name_aside(FILE, reason, &[]);
-            let second = name_aside(FILE, reason, std::slice::from_ref(&first));
+            let first = name_aside(FILE, reason.code(), &[]);
+            let second = name_aside(FILE, reason.code(), std::slice::from_ref(&first));
             assert_ne!(first, second);
             assert_eq!(damaged_reason(FILE, &first), Some(reason));
             assert_eq!(damaged_reason(FILE, &second), Some(reason));
@@ -226,11 +234,9 @@ mod tests {
 
     #[test]
     fn a_name_is_not_used_again_after_it_was_settled() {
-        let first = name_aside(FILE, DamageReason::Empty, &[]);
-        assert_ne!(
-            name_aside(FILE, DamageReason::Empty, &[settled_name(&first)]),
-            first
-        );
+        let code = DamageReason::Empty.code();
+        let first = name_aside(FILE, code, &[]);
+        assert_ne!(name_aside(FILE, code, &[settled_name(&first)]), first);
     }
 
     #[test]

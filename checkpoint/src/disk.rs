@@ -44,12 +44,12 @@ pub(crate) fn is_current(dir: &dyn Dir, version: Option<&Version>) -> Result<boo
 }
 
 // req: CKPT-16
-pub(crate) fn replace(dir: &dyn Dir, bytes: &[u8]) -> Result<Version, StoreError> {
-    dir.replace(CHECKPOINT_FILE, bytes, FILE_MODE)
+pub(crate) fn replace(dir: &dyn Dir, file: &str, bytes: &[u8]) -> Result<Version, StoreError> {
+    dir.replace(file, bytes, FILE_MODE)
         .map_err(storage("write"))
 }
 
-/// Reads the file; sets a damaged one aside. The returned content is durable.
+/// Reads the file; sets a damaged one aside. The directory, with the returned content, is durable.
 pub(crate) fn load<P: Payload>(dir: &dyn Dir) -> Result<Loaded<P>, StoreError> {
     let (bytes, version) = match dir.read_version(CHECKPOINT_FILE) {
         Ok(Some((bytes, version))) => (bytes, version),
@@ -74,16 +74,19 @@ pub(crate) fn load<P: Payload>(dir: &dyn Dir) -> Result<Loaded<P>, StoreError> {
 
 // req: CKPT-10
 fn set_aside<P: Payload>(dir: &dyn Dir, reason: DamageReason) -> Result<Loaded<P>, StoreError> {
-    let name = free_name(dir, reason)?;
-    dir.rename(CHECKPOINT_FILE, &name)
-        .map_err(storage("set aside"))?;
+    rename_damaged(dir, CHECKPOINT_FILE, reason.code())?;
     load_aside(dir)
 }
 
-/// An unused name for a file that is damaged for this reason.
-fn free_name(dir: &dyn Dir, reason: DamageReason) -> Result<String, StoreError> {
+/// Gives a damaged file an unused name with this code.
+pub(crate) fn rename_damaged(dir: &dyn Dir, file: &str, code: &str) -> Result<(), StoreError> {
+    let name = free_name(dir, file, code)?;
+    dir.rename(file, &name).map_err(storage("set aside"))
+}
+
+fn free_name(dir: &dyn Dir, file: &str, code: &str) -> Result<String, StoreError> {
     let taken = dir.list().map_err(storage("read"))?;
-    Ok(damage::name_aside(CHECKPOINT_FILE, reason, &taken))
+    Ok(damage::name_aside(file, code, &taken))
 }
 
 /// Loads the checkpoint if there is no file. Records may be in files that this
@@ -106,7 +109,8 @@ fn load_aside<P: Payload>(dir: &dyn Dir) -> Result<Loaded<P>, StoreError> {
 // req: CKPT-14
 pub(crate) fn note_missing(dir: &dyn Dir) -> Result<Damage, StoreError> {
     if damaged_files(dir)?.is_empty() {
-        dir.replace(&free_name(dir, DamageReason::Missing)?, b"", FILE_MODE)
+        let name = free_name(dir, CHECKPOINT_FILE, DamageReason::Missing.code())?;
+        dir.replace(&name, b"", FILE_MODE)
             .map_err(storage("set aside"))?;
     }
     earlier_damage(dir)

@@ -80,8 +80,37 @@ impl<P: Payload> Checkpoint<P> {
     /// Returns the bytes that Go writes for the same content, with unknown fields in
     /// their place. A V2 file of Go or this crate without changes is returned byte
     /// for byte.
+    // req: CKPT-19
     pub fn encode(&self) -> Result<Vec<u8>, EncodeError> {
-        encode::encode(&self.records, self.boot_id.as_deref()).map_err(EncodeError::Unwritable)
+        if P::HAS_ABORTED {
+            return self.encode_records(&self.records);
+        }
+        self.encode_records(&self.records.filtered(|_, record| !record.is_aborted()))
+    }
+
+    /// The bytes of the second file ([`ABORTED_FILE`](crate::ABORTED_FILE)): while the first one is
+    /// replaced, and after that. Empty without aborted records. `before` is the checkpoint before the
+    /// commit.
+    pub(crate) fn encode_aborted(&self, before: &Self) -> Result<[Vec<u8>; 2], EncodeError> {
+        let after = self.records.filtered(|_, record| record.is_aborted());
+        // Until the first file has a claim, its aborted record counts.
+        let leaves = |uid: &str, record: &ClaimRecord<P>| {
+            record.is_aborted() && self.records.get(uid).is_some()
+        };
+        let mut meanwhile = after.clone();
+        meanwhile.add_missing(before.records.filtered(leaves));
+        Ok([self.encode_second(meanwhile)?, self.encode_second(after)?])
+    }
+
+    fn encode_second(&self, records: Records<P>) -> Result<Vec<u8>, EncodeError> {
+        if records.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.encode_records(&records.without_source())
+    }
+
+    fn encode_records(&self, records: &Records<P>) -> Result<Vec<u8>, EncodeError> {
+        encode::encode(records, self.boot_id()).map_err(EncodeError::Unwritable)
     }
 
     /// Encodes the changed records and checks that each can be read back. After

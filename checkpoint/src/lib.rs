@@ -14,6 +14,8 @@
 //!        └───── durable_file::Dir::replace ◄── format::encode
 //! ```
 //!
+//! Without [`Payload::HAS_ABORTED`], aborted records go to and come from [`ABORTED_FILE`].
+//!
 //! ## Testing a driver's own sequence
 //!
 //! The simulated directory `SimDir` of `durable-file` enumerates the crashes:
@@ -57,6 +59,7 @@
 //! # }
 //! ```
 
+mod aborted_file;
 mod boot;
 mod checksum;
 mod claims;
@@ -71,6 +74,7 @@ mod record;
 mod store;
 mod view;
 
+pub use aborted_file::ABORTED_FILE;
 pub use boot::{Boot, BootId, BootIdError};
 pub use claims::{Claims, Refused};
 pub use damage::{DAMAGED_MARK, Damage, DamageReason, FilePart, Mismatch, SETTLED_MARK, Survivors};

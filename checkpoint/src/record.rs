@@ -37,6 +37,15 @@ pub(crate) const ABORTED: &str = "PrepareAborted";
 ///   [`EncodeError::Unreadable`](crate::EncodeError::Unreadable), so that the next
 ///   open does not find damage. The store does not check that the value is the same.
 pub trait Payload: Serialize + DeserializeOwned + Send + Sync + 'static {
+    /// Whether aborted records are in the checkpoint's file.
+    ///
+    /// `false` is for a driver that shares its checkpoint with a driver that does not know them. NVIDIA's
+    /// driver for `gpu.nvidia.com` does not start if its checkpoint has an aborted record. The store then
+    /// keeps these records in a second file, [`ABORTED_FILE`](crate::ABORTED_FILE); one in the checkpoint
+    /// is damage ([`DamageReason::AbortedState`](crate::DamageReason::AbortedState)). The methods of
+    /// [`Store`](crate::Store), [`View`](crate::View) and [`Claims`](crate::Claims) do not change.
+    const HAS_ABORTED: bool = true;
+
     /// Reads one element of a checkpoint of NVIDIA's driver 25.3.0-rc.2 from its
     /// JSON text. Called only for files of that layout.
     ///
@@ -48,7 +57,8 @@ pub trait Payload: Serialize + DeserializeOwned + Send + Sync + 'static {
 }
 
 /// The text of an element, written as it was read: for a program that needs the claims but not
-/// their devices. Field names are not known, so a name in another case is not damage.
+/// their devices. It reads the files of every driver. Field names are not known, so a name in another
+/// case is not damage.
 impl Payload for Box<RawValue> {}
 
 /// The record of one claim. Its key in the checkpoint is the claim's UID.
@@ -117,6 +127,10 @@ impl<P> ClaimRecord<P> {
     /// devices.
     pub fn is_completed(&self) -> bool {
         matches!(self.state, State::Completed(_))
+    }
+
+    pub(crate) fn is_aborted(&self) -> bool {
+        matches!(self.state, State::Aborted { .. })
     }
 
     /// Returns when the record's fence ends, or `None` if it is over at `now`.

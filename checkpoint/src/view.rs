@@ -162,6 +162,11 @@ impl<P: Payload> View<P> {
         self.checkpoint.encode()
     }
 
+    /// See [`Checkpoint::encode_aborted`].
+    pub(crate) fn encode_aborted(&self, before: &Self) -> Result<[Vec<u8>; 2], EncodeError> {
+        self.checkpoint.encode_aborted(&before.checkpoint)
+    }
+
     /// A copy of a claim's record, to be changed.
     pub(crate) fn copy_record(&self, uid: &str) -> Option<Result<ClaimRecord<P>, EncodeError>> {
         self.checkpoint.copy_record(uid)

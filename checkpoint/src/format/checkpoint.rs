@@ -1,6 +1,6 @@
 use super::layout::Layout;
 use super::records::Records;
-use crate::record::ClaimRecord;
+use crate::record::{ClaimRecord, State};
 
 /// The content of a checkpoint file, without a store.
 ///
@@ -51,6 +51,26 @@ impl<P> Checkpoint<P> {
     pub(crate) fn add_missing(&mut self, other: Self) {
         self.records.add_missing(other.records);
         self.boot_id = self.boot_id.take().or(other.boot_id);
+    }
+
+    /// Adds the aborted records of the second file of the same boot. Records of this checkpoint
+    /// override them.
+    // req: CKPT-20, CKPT-15
+    pub(crate) fn add_aborted<Q>(&mut self, second: &Checkpoint<Q>) {
+        if second.boot_id != self.boot_id {
+            return;
+        }
+        for (uid, record) in second.claims() {
+            if let (State::Aborted { at }, None) = (&record.state, self.records.get(uid)) {
+                let record = ClaimRecord {
+                    state: State::Aborted { at: *at },
+                    status: record.status.clone(),
+                    name: record.name.clone(),
+                    namespace: record.namespace.clone(),
+                };
+                self.records.insert_read(uid.to_owned(), record, None);
+            }
+        }
     }
 }
 

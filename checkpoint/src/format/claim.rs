@@ -43,6 +43,8 @@ struct ClaimV2<'a, P> {
 pub(super) enum Flaw {
     /// Its state has this unknown name.
     State(String),
+    /// It is aborted, and the driver has no aborted records in this file.
+    Aborted,
     /// It is not a record, for this reason.
     Layout(String),
 }
@@ -53,6 +55,7 @@ impl Flaw {
     pub(super) fn reason(&self) -> DamageReason {
         match self {
             Self::State(_) => DamageReason::UnknownState,
+            Self::Aborted => DamageReason::AbortedState,
             Self::Layout(_) => DamageReason::Layout,
         }
     }
@@ -62,6 +65,7 @@ impl Flaw {
         let uid = uid.escape_debug();
         match self {
             Self::State(state) => format!("claim {uid} is in the unknown state {state:?}"),
+            Self::Aborted => format!("claim {uid} is in the state {ABORTED:?}"),
             Self::Layout(flaw) => format!("invalid record of claim {uid}: {flaw}"),
         }
     }

@@ -87,6 +87,27 @@ impl<P> Records<P> {
         self.changed |= self.slots.len() < before;
     }
 
+    /// The records that `keep` accepts, with their text, from the same file.
+    pub(super) fn filtered(&self, keep: impl Fn(&str, &ClaimRecord<P>) -> bool) -> Self {
+        let slots = self.slots.iter();
+        let kept = slots.filter(|(uid, slot)| keep(uid, &slot.record));
+        Self {
+            slots: kept
+                .map(|(uid, slot)| (Arc::clone(uid), Arc::clone(slot)))
+                .collect(),
+            source: Arc::clone(&self.source),
+            changed: self.changed,
+        }
+    }
+
+    /// The records, from no file.
+    pub(super) fn without_source(self) -> Self {
+        Self {
+            slots: self.slots,
+            ..Self::new()
+        }
+    }
+
     /// Adds the records that only `other` has, with their text.
     pub(super) fn add_missing(&mut self, other: Self) {
         if self.slots.is_empty() {

@@ -1,5 +1,6 @@
-//! The only thread that reads and writes the file.
+//! The only thread that reads and writes the files.
 
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -7,10 +8,11 @@ use std::sync::mpsc::Receiver;
 use durable_file::{Dir, Version};
 
 use super::job::Job;
+use crate::aborted_file::AbortedFile;
 use crate::boot::BootId;
 use crate::claims::Claims;
 use crate::damage::Damage;
-use crate::disk;
+use crate::disk::{self, CHECKPOINT_FILE, Loaded};
 use crate::error::StoreError;
 use crate::record::Payload;
 use crate::view::{Published, View};
@@ -23,6 +25,8 @@ pub(super) struct Writer<P> {
     published: Arc<Published<P>>,
     /// The version of the file that the view was read from; `None`: no file.
     version: Option<Version>,
+    /// Unused if the checkpoint has the aborted records, too.
+    aborted: AbortedFile,
     /// A write failed or the file was deleted: the visible content may not be
     /// durable, so the next commit writes it again. A later fsync is not enough,
     /// because the kernel reports a lost page only once.
@@ -37,7 +41,7 @@ impl<P: Payload> Writer<P> {
         boot: BootId,
     ) -> Result<(Self, Arc<Published<P>>), StoreError> {
         let lock = disk::lock(&*dir)?;
-        let loaded = disk::load(&*dir)?;
+        let (loaded, aborted) = load(&*dir)?;
         drop(lock);
         let view = View::new(loaded.checkpoint, loaded.damage, &boot);
         let published = Arc::new(Published::new(view));
@@ -46,6 +50,7 @@ impl<P: Payload> Writer<P> {
             boot,
             published: Arc::clone(&published),
             version: loaded.version,
+            aborted,
             maybe_not_durable: false,
         };
         Ok((writer, published))
@@ -102,13 +107,14 @@ impl<P: Payload> Writer<P> {
         Ok(())
     }
 
-    /// Reads the file again if another process wrote it.
+    /// Reads the files again if another process wrote them.
     // req: CKPT-9
     fn refresh(&mut self) -> Result<(), StoreError> {
-        if disk::is_current(&*self.dir, self.version.as_ref())? {
+        if self.is_current()? {
             return Ok(());
         }
-        let loaded = disk::load(&*self.dir)?;
+        let (loaded, aborted) = load(&*self.dir)?;
+        self.aborted = aborted;
         if loaded.version.is_none() && self.version.is_some() && loaded.damage == Damage::None {
             // The file was deleted; its content is known and is written again.
             self.version = None;
@@ -126,12 +132,30 @@ impl<P: Payload> Writer<P> {
         Ok(())
     }
 
-    // req: CKPT-7
+    fn is_current(&self) -> Result<bool, StoreError> {
+        let dir = &*self.dir;
+        Ok(disk::is_current(dir, self.version.as_ref())?
+            && (P::HAS_ABORTED || self.aborted.is_current(dir)?))
+    }
+
+    // req: CKPT-7, CKPT-19, CKPT-20
     fn write(&mut self, mut view: View<P>, is_rebuilt: bool) -> Result<(), StoreError> {
+        let dir = &*self.dir;
         let bytes = view.encode()?;
-        // Until the write succeeds, the visible file may not be durable.
-        self.maybe_not_durable = true;
-        self.version = Some(disk::replace(&*self.dir, &bytes)?);
+        let aborted = (!P::HAS_ABORTED).then(|| view.encode_aborted(&self.published.get()));
+        let aborted = aborted.transpose()?;
+        // Until the write succeeds, the visible files may not be durable.
+        let is_forced = mem::replace(&mut self.maybe_not_durable, true);
+        // An aborted record counts as soon as the checkpoint does not have its claim, so it is written
+        // before and removed after the checkpoint.
+        if let Some([meanwhile, _]) = &aborted {
+            self.aborted.write(dir, meanwhile, is_forced)?;
+        }
+        let version = disk::replace(dir, CHECKPOINT_FILE, &bytes)?;
+        if let Some([_, after]) = &aborted {
+            self.aborted.write(dir, after, false)?;
+        }
+        self.version = Some(version);
         self.maybe_not_durable = false;
         if is_rebuilt {
             // Only after the write: earlier, a crash would have hidden the loss.
@@ -145,6 +169,18 @@ impl<P: Payload> Writer<P> {
         self.published.set(view);
         Ok(())
     }
+}
+
+/// Reads both files.
+fn load<P: Payload>(dir: &dyn Dir) -> Result<(Loaded<P>, AbortedFile), StoreError> {
+    if P::HAS_ABORTED {
+        return Ok((disk::load(dir)?, AbortedFile::default()));
+    }
+    // First, because `disk::load` makes the directory durable.
+    let (aborted, records) = AbortedFile::load(dir)?;
+    let mut loaded = disk::load(dir)?;
+    loaded.checkpoint.add_aborted(&records);
+    Ok((loaded, aborted))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! A payload with the Go driver's bytes, and helpers shared by the tests.
 
+use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -56,6 +57,32 @@ pub(crate) struct ConfigState {
 
 impl Payload for Group {}
 
+/// A [`Group`] of a driver whose aborted records are in the second file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct TwoFiles(Group);
+
+impl Payload for TwoFiles {
+    const HAS_ABORTED: bool = false;
+}
+
+/// The payloads of the tests for one file and for two.
+pub(crate) trait TestPayload: Payload + Clone + Debug + PartialEq {
+    fn any() -> Self;
+}
+
+impl TestPayload for Group {
+    fn any() -> Self {
+        group()
+    }
+}
+
+impl TestPayload for TwoFiles {
+    fn any() -> Self {
+        Self(group())
+    }
+}
+
 pub(crate) const BOOT: &str = "6f1c1f0e-2c38-4c4a-9f5b-0d3a5a1b7c11";
 
 pub(crate) fn boot() -> BootId {
@@ -111,6 +138,10 @@ pub(crate) fn at(second: i64) -> Timestamp {
 }
 
 pub(crate) fn open(dir: &SimDir) -> (Store<Group>, Damage) {
+    open_as(dir)
+}
+
+pub(crate) fn open_as<P: Payload>(dir: &SimDir) -> (Store<P>, Damage) {
     Store::open(Arc::new(dir.clone()), boot()).unwrap()
 }
 

@@ -12,30 +12,31 @@ use durable_file::sim::{self, Counts};
 use durable_file::{Dir, SimDir, Step};
 use proptest::prelude::*;
 
-use crate::common::{Group, at, boot, claim, group, open, status};
-use crate::script::{Commit, SCRIPT, check, expected};
+use crate::common::{Group, TestPayload, TwoFiles, at, boot, claim, group, open, open_as, status};
+use crate::script::{Commit, check, expected, run_all, script};
 
-fn enumerate(commits: &[Commit]) -> Counts {
+fn enumerate<P: TestPayload>(commits: &[Commit<P>]) -> Counts {
     let states = expected(commits);
-    sim::enumerate(
+    let counts = sim::enumerate(
         |dir| {
-            let (store, _) = open(dir);
-            for commit in commits {
-                // Some commits of a random sequence are refused.
-                let _ = commit(&store);
-                dir.acknowledge();
-            }
+            run_all(&open_as(dir).0, commits, || dir.acknowledge());
         },
         |crash| check(crash, &states).unwrap(),
-    )
+    );
+    assert_eq!(counts.operations, commits.len());
+    counts
 }
 
 // req: CKPT-6
 #[test]
 fn after_a_crash_at_any_step_the_state_is_old_or_new() {
-    let counts = enumerate(SCRIPT);
-    println!("script: {counts}");
-    assert_eq!(counts.operations, SCRIPT.len());
+    println!("script: {}", enumerate(&script::<Group>()));
+}
+
+// req: CKPT-20
+#[test]
+fn after_a_crash_at_any_step_the_state_in_two_files_is_old_or_new() {
+    println!("script: {}", enumerate(&script::<TwoFiles>()));
 }
 
 proptest! {
@@ -43,28 +44,35 @@ proptest! {
 
     #[test]
     fn after_a_crash_in_any_sequence_the_state_is_old_or_new(
-        commits in prop::collection::vec(prop::sample::select(SCRIPT), 1..10),
+        commits in prop::collection::vec(prop::sample::select(script::<Group>()), 1..10),
     ) {
-        let counts = enumerate(&commits);
-        prop_assert_eq!(counts.operations, commits.len());
+        enumerate(&commits);
+    }
+
+    #[test]
+    fn after_a_crash_in_any_sequence_the_state_in_two_files_is_old_or_new(
+        commits in prop::collection::vec(prop::sample::select(script::<TwoFiles>()), 1..10),
+    ) {
+        enumerate(&commits);
     }
 }
 
 #[test]
 fn the_check_detects_an_acknowledgement_before_the_commit() {
-    let states = expected(SCRIPT);
+    let script = script::<Group>();
+    let states = expected(&script);
     let lost = Cell::new(0);
     sim::enumerate(
         |dir| {
             let (store, _) = open(dir);
-            for commit in SCRIPT {
+            for commit in &script {
                 dir.acknowledge();
                 commit(&store).unwrap();
             }
         },
         |crash| lost.set(lost.get() + usize::from(check(crash, &states).is_err())),
     );
-    assert!(lost.get() >= SCRIPT.len(), "{} violations", lost.get());
+    assert!(lost.get() >= script.len(), "{} violations", lost.get());
 }
 
 type Call = fn(&Store<Group>, &'static str) -> Result<(), CommitError<Refused>>;

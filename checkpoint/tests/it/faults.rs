@@ -7,8 +7,8 @@ use dra_checkpoint::{ClaimRecord, CommitError, Refused, Store};
 use durable_file::sim::{self, Counts};
 use durable_file::{Dir, SimDir, Step};
 
-use crate::common::{boot, open};
-use crate::script::{SCRIPT, check, expected, summary};
+use crate::common::{Group, TestPayload, TwoFiles, boot, open, open_as};
+use crate::script::{check, expected, script, summary};
 
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
@@ -17,31 +17,44 @@ const EROFS: i32 = 30;
 // req: CKPT-7
 #[test]
 fn after_a_failure_at_any_step_the_commit_can_be_repeated_and_crash_again() {
-    let states = expected(SCRIPT);
+    let counts = check_each_failure::<Group>(&[EIO, ENOSPC, EROFS]);
+    println!("with a failing step: {counts}");
+}
+
+// req: CKPT-7, CKPT-20
+#[test]
+fn after_a_failure_at_any_step_the_commit_of_two_files_can_be_repeated_and_crash_again() {
+    let counts = check_each_failure::<TwoFiles>(&[EIO]);
+    println!("with a failing step: {counts}");
+}
+
+fn check_each_failure<P: TestPayload>(errnos: &[i32]) -> Counts {
+    let script = script::<P>();
+    let states = expected(&script);
     let mut counts = Counts::default();
-    for errno in [EIO, ENOSPC, EROFS] {
+    for &errno in errnos {
         for step in 0.. {
             let dir = SimDir::new();
             dir.fail_step(step, errno);
-            let failures = with_one_failure(&dir);
+            let failures = with_one_failure::<P>(&dir);
             counts += sim::enumerate(
                 |dir| {
                     dir.fail_step(step, errno);
-                    with_one_failure(dir);
+                    with_one_failure::<P>(dir);
                 },
                 |crash| check(crash, &states).unwrap(),
             );
             if failures == 0 {
-                assert!(step >= SCRIPT.len() * 5, "only {step} steps");
+                assert!(step >= script.len() * 5, "only {step} steps");
                 break;
             }
         }
     }
-    println!("with a failing step: {counts}");
+    counts
 }
 
 /// Runs the script and retries each failed commit once. Returns the number of failures.
-fn with_one_failure(dir: &SimDir) -> usize {
+fn with_one_failure<P: TestPayload>(dir: &SimDir) -> usize {
     let mut failures = 0;
     let first = Store::open(Arc::new(dir.clone()), boot()).map(|(store, _)| store);
     let store = first.unwrap_or_else(|error| {
@@ -50,9 +63,9 @@ fn with_one_failure(dir: &SimDir) -> usize {
             error.code(),
             "io-error" | "disk-full" | "read-only-filesystem"
         ));
-        open(dir).0
+        open_as(dir).0
     });
-    for commit in SCRIPT {
+    for commit in script::<P>() {
         let before = summary(&store);
         if let Err(error) = commit(&store) {
             failures += 1;
@@ -78,14 +91,14 @@ fn while_the_disk_is_full_every_commit_fails_and_after_it_the_next_works() {
     for errno in [EIO, ENOSPC, EROFS] {
         let dir = SimDir::new();
         let (store, _) = open(&dir);
-        SCRIPT[0](&store).unwrap();
+        script()[0](&store).unwrap();
         let file = dir.read("checkpoint.json").unwrap();
         for _ in 0..3 {
             dir.fail_step(0, errno);
-            SCRIPT[1](&store).unwrap_err();
+            script()[1](&store).unwrap_err();
             assert_eq!(dir.read("checkpoint.json").unwrap(), file);
         }
-        SCRIPT[1](&store).unwrap();
+        script()[1](&store).unwrap();
         let (after, _) = open(&dir.after_power_loss());
         assert!(after.view().get("a").is_some_and(ClaimRecord::is_completed));
     }
@@ -98,10 +111,10 @@ fn a_failed_fsync_is_not_repeated_on_the_same_file() {
     let (store, _) = open(&dir);
     let until_the_fsync = 2;
     dir.fail_step(until_the_fsync, EIO);
-    SCRIPT[0](&store).unwrap_err();
+    script()[0](&store).unwrap_err();
     let failed = dir.steps();
     assert!(!failed.contains(&Step::SyncFile));
-    SCRIPT[0](&store).unwrap();
+    script()[0](&store).unwrap();
     let steps = dir.steps();
     let again = &steps[failed.len()..];
     let created = again
@@ -124,7 +137,7 @@ fn after_a_failed_last_fsync_the_next_commit_writes_again() {
     };
     let until_the_directory_sync = 4;
     dir.fail_step(until_the_directory_sync, EIO);
-    SCRIPT[0](&store).unwrap_err();
+    script()[0](&store).unwrap_err();
     assert_eq!(writes(), 1);
     let read = || store.commit(|claims| Ok::<_, Refused>(claims.get("a").is_some()));
     assert!(read().unwrap(), "it is visible");

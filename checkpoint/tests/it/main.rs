@@ -1,6 +1,7 @@
 //! Tests of the public API, on simulated and real directories.
 #![expect(clippy::panic, clippy::unwrap_used, reason = "test helpers")]
 
+mod aborted_file;
 mod boot;
 mod common;
 mod crash;

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::common::{Group, at, claim, group, open, status};
+use crate::common::{Group, TestPayload, TwoFiles, at, claim, open_as, status};
 
 type Uid = &'static str;
 type Version = &'static str;
@@ -106,11 +106,15 @@ fn expect(map: &mut BTreeMap<Uid, Model>, op: Op, now: i64) -> Answer {
     }
 }
 
-fn change(claims: &mut Claims<Group>, op: Op, now: Timestamp) -> Result<usize, Refused> {
+fn change<P: TestPayload>(
+    claims: &mut Claims<P>,
+    op: Op,
+    now: Timestamp,
+) -> Result<usize, Refused> {
     match op {
         Op::Start(uid, version) => claims.start(&claim(uid), &status(version), now).map(|()| 0),
         Op::Complete(uid, version) => claims
-            .complete(uid, &status(version), vec![group()])
+            .complete(uid, &status(version), vec![P::any()])
             .map(|()| 0),
         Op::Abort(uid) => claims.abort(uid, now).map(|()| 0),
         Op::Remove(uid) => claims.remove(uid).map(|()| 0),
@@ -126,7 +130,7 @@ fn change(claims: &mut Claims<Group>, op: Op, now: Timestamp) -> Result<usize, R
     }
 }
 
-fn records(store: &Store<Group>) -> BTreeMap<Uid, Model> {
+fn records<P: TestPayload>(store: &Store<P>) -> BTreeMap<Uid, Model> {
     let view = store.view();
     let records = view.records_unchecked().map(|(uid, record)| {
         let uid = *UIDS.iter().find(|known| **known == uid).unwrap();
@@ -135,7 +139,7 @@ fn records(store: &Store<Group>) -> BTreeMap<Uid, Model> {
         let model = match &record.state {
             State::Started => Model::Started(version),
             State::Completed(devices) => {
-                assert_eq!(devices, &[group()]);
+                assert_eq!(devices, &[P::any()]);
                 Model::Completed(version)
             }
             State::Aborted { at: time } => {
@@ -148,33 +152,44 @@ fn records(store: &Store<Group>) -> BTreeMap<Uid, Model> {
     records.collect()
 }
 
+fn run<P: TestPayload>(ops: Vec<Op>) -> Result<(), TestCaseError> {
+    let mut dir = SimDir::new();
+    let mut store = open_as::<P>(&dir).0;
+    let (mut map, mut now) = (BTreeMap::new(), 0);
+    for op in ops {
+        match op {
+            Op::Wait(seconds) => now += seconds,
+            Op::Reopen => store = open_as(&dir).0,
+            Op::PowerLoss => {
+                dir = dir.after_power_loss();
+                store = open_as(&dir).0;
+            }
+            _ => {}
+        }
+        let expected = expect(&mut map, op, now);
+        let answer = match store.commit(move |claims| change(claims, op, at(now))) {
+            Ok(count) => Ok(count),
+            Err(CommitError::Refused(refused)) => Err(refused.code()),
+            Err(CommitError::Store(error)) => panic!("{error}"),
+        };
+        prop_assert_eq!(answer, expected, "{:?}", op);
+        prop_assert_eq!(records(&store), map.clone(), "{:?}", op);
+    }
+    prop_assert_eq!(records(&open_as::<P>(&dir.after_power_loss()).0), map);
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_sequence_changes_the_store_like_a_map(ops in prop::collection::vec(op(), 1..40)) {
-        let mut dir = SimDir::new();
-        let mut store = open(&dir).0;
-        let (mut map, mut now) = (BTreeMap::new(), 0);
-        for op in ops {
-            match op {
-                Op::Wait(seconds) => now += seconds,
-                Op::Reopen => store = open(&dir).0,
-                Op::PowerLoss => {
-                    dir = dir.after_power_loss();
-                    store = open(&dir).0;
-                }
-                _ => {}
-            }
-            let expected = expect(&mut map, op, now);
-            let answer = match store.commit(move |claims| change(claims, op, at(now))) {
-                Ok(count) => Ok(count),
-                Err(CommitError::Refused(refused)) => Err(refused.code()),
-                Err(CommitError::Store(error)) => panic!("{error}"),
-            };
-            prop_assert_eq!(answer, expected, "{:?}", op);
-            prop_assert_eq!(records(&store), map.clone(), "{:?}", op);
-        }
-        prop_assert_eq!(records(&open(&dir.after_power_loss()).0), map);
+        run::<Group>(ops)?;
+    }
+
+    // req: CKPT-19
+    #[test]
+    fn any_sequence_changes_a_store_with_two_files_like_a_map(ops in prop::collection::vec(op(), 1..40)) {
+        run::<TwoFiles>(ops)?;
     }
 }

@@ -13,7 +13,7 @@ use super::super::verify;
 use super::flaw::Flaw;
 use super::part::{Trust, check_claims, parse_uid, part_order};
 use crate::damage::Mismatch;
-use crate::record::Payload;
+use crate::record::{ClaimRecord, Payload};
 
 const NAME: &str = "v2";
 
@@ -82,6 +82,7 @@ fn read_claims<P: Payload>(
         let read = parse_uid(NAME, claim.key).and_then(|uid| {
             let record = claim::read_v2(claim.value);
             let (object, record) = record.map_err(|flaw| Flaw::in_record(&uid, &flaw))?;
+            check_state(&record).map_err(|flaw| Flaw::in_record(&uid, &flaw))?;
             Ok((uid, object, record))
         });
         match read {
@@ -95,6 +96,14 @@ fn read_claims<P: Payload>(
         }
     }
     Ok((Checkpoint { records, boot_id }, flaw))
+}
+
+// req: CKPT-19
+fn check_state<P: Payload>(record: &ClaimRecord<P>) -> Result<(), claim::Flaw> {
+    if record.is_aborted() && !P::HAS_ABORTED {
+        return Err(claim::Flaw::Aborted);
+    }
+    Ok(())
 }
 
 /// The rest of V2, without the claims.

@@ -4,8 +4,7 @@
 //! ```text
 //! DeviceGroup    = {"devices": [PreparedDevice…], "configState": {"Type", "ComputeDomain"}}
 //! PreparedDevice = {"channel": DeviceDetails | null, "daemon": DeviceDetails | null}   both keys always
-//! DeviceDetails     = {"info": {"id": N}, "device": KubeletDevice | null}
-//! KubeletDevice  = {"Requests", "PoolName", "DeviceName", "CDIDeviceIDs", "ShareID"?, "Metadata"?}
+//! DeviceDetails  = {"info": {"id": N}, "device": KubeletDevice | null}
 //! ```
 //!
 //! The checkpoint preserves fields that a newer Go driver adds, as long as the

@@ -129,7 +129,7 @@ pub struct VfioInfo {
 
 impl Payload for GpuGroup {
     // req: GPU-30
-    //const HAS_ABORTED: bool = false;
+    const HAS_ABORTED: bool = false;
 }
 
 // === impl PreparedDevice ===
