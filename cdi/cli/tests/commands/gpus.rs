@@ -280,3 +280,27 @@ fn without_nvml_a_gpu_that_is_not_initialised_is_no_problem_but_gets_no_device()
     );
     assert!(reported.starts_with(&expected), "{reported}");
 }
+
+#[test]
+fn hints_about_a_spec_for_gpus_are_about_gpus() {
+    let place = Place::new();
+    let host = mock(&place, "l4");
+    host.install_cuda(&built("mock-cuda"), "550.163.01");
+    fs::create_dir_all(place.at("mock/etc/cdi")).unwrap();
+    place.err("generate gpu --root mock --output mock/etc/cdi/a.json", 1);
+
+    let rewrite = "install the hook program, or rewrite the spec with the program that wrote it: cdi-gen generate gpu \
+                   --output /etc/cdi/a.json (on the host), or nvidia-ctk cdi generate --output=/etc/cdi/a.json\n";
+    let listed = place.run("list --root mock");
+    assert_eq!(listed.status.code(), Some(1));
+    assert!(stderr(&listed).ends_with(rewrite), "{}", stderr(&listed));
+    let why = place.out("why --root mock nvidia.com/gpu=all", 1);
+    assert!(why.ends_with(rewrite), "{why}");
+    let once =
+        "but the spec runs /usr/local/bin/nvidia-cdi-hook, which does not exist on the host\n";
+    assert!(why.contains(once), "{why}");
+
+    let conflict = place.err("generate gpu --root mock --output mock/etc/cdi/b.json", 1);
+    let replace = "; replace the other file (pass it as --output), remove that file, or choose another --kind\n";
+    assert!(conflict.ends_with(replace), "{conflict}");
+}

@@ -14,7 +14,7 @@
 //! | `gpu-unreadable` | warning | other properties of a GPU cannot be read |
 //! | `gpu-needs-recovery` | error | the driver requires a reset or a reboot for a GPU |
 //! | `gpu-mig-pending` | warning | MIG mode changes at the next reset |
-//! | `mig-device-unusable` | warning | a MIG device is not published |
+//! | `mig-device-unusable` | info | DRA drivers do not publish a MIG device, but containers can use it |
 //!
 //! [`check`] leaves out what other areas report.
 
@@ -308,11 +308,11 @@ fn unusable_mig_devices(inventory: &Inventory, gpu: &GpuFacts) -> Vec<Finding> {
         ..inventory.clone()
     };
     let skipped = published(&one).skipped.into_iter().map(|skipped| {
-        Finding::warning(
+        Finding::info(
             "mig-device-unusable",
             &name,
-            skipped.reason,
-            "nothing, if it is meant to be so; otherwise delete the MIG device and create one whose compute instance has all slices",
+            format!("{}: DRA drivers do not publish it", skipped.reason),
+            "nothing, if no claim is to get it; otherwise delete the MIG device and create one whose compute instance has all slices",
         )
     });
     skipped.collect()

@@ -15,7 +15,7 @@ use imex_cdi::{ContainerEdits, Spec, SpecError};
 use nvidia_driver_files::{DriverFiles, DriverVersion, RuntimePaths, find_version};
 use nvml_session::DriverRoot;
 
-use super::destination::{self, Destination};
+use super::destination::{self, Destination, Hints};
 use super::driver::Driver;
 use super::gpu_devices::{DeviceMaker, Devices, cdi_nodes, missing};
 use super::kind::check_kind;
@@ -67,6 +67,10 @@ pub(super) fn run(args: &GenerateGpu, stdout: &mut impl Write) -> Result<Outcome
     let destination = Destination {
         output: &args.output,
         format: args.format,
+        hints: Hints {
+            too_long: "write it to a file (--output) as JSON, which is shortest without line breaks",
+            conflict: "replace the other file (pass it as --output), remove that file, or choose another --kind",
+        },
     };
     destination::write(&destination, &spec, &specs.dirs(), stdout)?;
     Ok(Outcome::of(is_clean))
@@ -107,7 +111,9 @@ fn driver_version(inventory: &Inventory, root: &DriverRoot) -> Result<DriverVers
         }
         Fact::Failed(failure) => {
             let message = format!("the kernel module's version is unknown: {failure}");
-            return Err(Failure::new(Outcome::Io, message).hint("run cdi-gen as root"));
+            return Err(Failure::new(Outcome::Io, message).hint(
+                "run cdi-gen as root; if the file has no version, reload the nvidia module",
+            ));
         }
         Fact::Absent => {}
     }
