@@ -119,7 +119,7 @@ impl Facts {
     /// Reads files, `/proc` included. On this host ([`Host::is_this_host`]) it also loads
     /// NVML into this process, for the fabric, and at the same time into processes of its
     /// own, for the GPUs: these start this program again, whose `main` must begin with
-    /// `nvml_session::serve_if_started`. It queries kubelet's runtime at its socket below the
+    /// [`serve_if_started`](crate::serve_if_started). It queries kubelet's runtime at its socket below the
     /// host's root. With [`Options::imex_socket`], it runs `nvidia-imex-ctl`. The deadlines are
     /// 10 s for each GPU, 30 s for all of them, 15 s for the fabric, 3 s for each of two calls
     /// to the runtime, and 5 s for `nvidia-imex-ctl`. If NVML exits or crashes while the fabric
@@ -141,7 +141,7 @@ impl Facts {
         let sources = gpu_sources(host, driver_root);
         thread::scope(|scope| {
             // While the fabric is read: so a driver that hangs costs its deadline once.
-            // req: DOCTOR-13
+            // req: DOCTOR-14
             let gpus = scope.spawn(move || gpu_inventory::read(&sources));
             Self {
                 driver,

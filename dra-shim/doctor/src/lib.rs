@@ -85,6 +85,7 @@ pub use facts::claims::kubelet_root::checkpoint_path;
 pub use facts::directories::is_spec_name;
 pub use facts::gpu_sources;
 pub use finding::{Finding, Severity};
+pub use gpu_inventory::serve_if_started;
 pub use grouping::{FindingGroup, group_findings};
 pub use host::{FileId, Host, RootError};
 pub use kubelet_state::{KUBELET_STATE_FILE, KubeletClaim, KubeletState, KubeletStateError};

@@ -194,6 +194,7 @@ fn generate_without_channels_or_gpu_is_a_usage_error() {
     assert!(stderr(&output).contains("--channels <LIST|all>"));
 }
 
+// req: GPU-11
 #[test]
 fn without_nvml_a_gpu_with_mig_devices_is_left_out() {
     let place = Place::new();

@@ -41,6 +41,7 @@ pub(super) struct Reported<'a> {
     fabric: Option<&'a Fabric>,
 }
 
+// req: DOCTOR-13
 // === impl Reported ===
 
 impl<'a> Reported<'a> {

@@ -10,7 +10,7 @@ use crate::host::Host;
 /// The sources of a host's GPUs, with the driver below `driver_root`, a path of the host.
 ///
 /// NVML is read on this host only, in processes of this program: its `main` begins with
-/// `nvml_session::serve_if_started`.
+/// [`serve_if_started`](gpu_inventory::serve_if_started).
 pub fn gpu_sources(host: &Host, driver_root: &Path) -> Sources {
     let this_host = Sources::this_host(DriverRoot::new(host.resolve_target(driver_root)));
     Sources {

@@ -38,6 +38,7 @@ type Named = (Vec<String>, ContainerEdits);
 // === impl DeviceMaker ===
 
 impl DeviceMaker<'_> {
+    // req: GPU-12
     /// Each GPU by NVML's index and UUID, each MIG device by GPU:INDEX and UUID, and all of them. Where NVML was not
     /// called, GPUs have no index. A GPU is left out if it cannot be identified, or if its MIG mode is unknown.
     pub(super) fn all(&self) -> Result<Devices, Failure> {
@@ -230,6 +231,7 @@ mod tests {
         serde_json::from_slice(&fs::read(file()).unwrap()).unwrap()
     }
 
+    // req: GPU-12
     #[test]
     fn a_mig_device_is_named_by_nvmls_index() {
         let mut inventory = h100_mig();
@@ -243,6 +245,7 @@ mod tests {
         assert_eq!(left_out, [""; 0]);
     }
 
+    // req: GPU-11
     #[test]
     fn a_mig_device_without_a_capability_is_left_out_with_the_reason_and_the_fix() {
         let (names, left_out) = made(&h100_mig(), |host| {

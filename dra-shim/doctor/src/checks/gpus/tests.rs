@@ -1,7 +1,7 @@
 use std::io;
 use std::time::Duration;
 
-use gpu_inventory::MigFacts;
+use gpu_inventory::{GpuInstance, MigDevice, MigFacts, Placement};
 use nvml_clique::{Gpu, GpuRef, NvmlCode, NvmlFailure};
 
 use super::*;
@@ -203,6 +203,31 @@ fn a_mig_mode_that_waits_for_a_reset_is_reported() {
         });
     });
     assert_eq!(ids, ["gpu-mig-pending"]);
+}
+
+#[test]
+fn a_mig_device_that_only_dra_drivers_do_not_give_is_an_info() {
+    let found = found(|it| {
+        let device = MigDevice {
+            uuid: "MIG-1".to_owned(),
+            gpu_instance: GpuInstance {
+                id: 1,
+                profile: 99,
+                placement: Placement { start: 0, size: 1 },
+            },
+            compute_instance: 0,
+            compute_profile: 0,
+        };
+        it.gpus[0].mig = Fact::Known(MigFacts {
+            enabled: true,
+            pending: true,
+            devices: vec![Fact::Absent, Fact::Known(device)],
+            ..MigFacts::default()
+        });
+    });
+    let evidence =
+        "MIG device MIG-1 has the unknown profile 99: DRA drivers do not publish it".to_owned();
+    assert_eq!(found, [("mig-device-unusable", Severity::Info, evidence)]);
 }
 
 /// The diagnosis of a host with this change.
