@@ -65,9 +65,10 @@ pub fn rewrite_fix(spec: &Spec, file: &str, missing: &[MissingPath]) -> String {
         ),
         // Both programs write this kind.
         "nvidia.com" if spec.kind().class() == "gpu" => {
-            let install = match missing.iter().all(|it| it.is_hook) {
-                true => "install the hook program, or ",
-                false => "",
+            let install = if missing.iter().all(|it| it.is_hook) {
+                "install the hook program, or "
+            } else {
+                ""
             };
             format!(
                 "{install}rewrite the spec with the program that wrote it: cdi-gen generate gpu --output {file} \

@@ -85,6 +85,9 @@ impl<'a> Reported<'a> {
     }
 }
 
+/// The beginning of the reason of a call that was not made. Its cause follows.
+const NOT_CALLED: &str = "was not called, because ";
+
 const VERSION_MISMATCH: &str = "driver-version-mismatch";
 
 /// The id of the finding for a GPU that a container cannot get, whatever its severity.
@@ -99,15 +102,24 @@ pub(super) fn check(inventory: &Inventory, reported: Reported<'_>) -> AreaReport
     AreaReport::new(summary(inventory), findings(inventory, reported))
 }
 
+/// The numbers of GPUs and MIG devices, and of GPUs that cannot be read, which another area may report.
 fn summary(inventory: &Inventory) -> String {
     let gpus = &inventory.gpus;
+    if gpus.is_empty() {
+        return "none".to_owned();
+    }
     let mig = gpus.iter().filter_map(|gpu| gpu.mig.known());
     let mig = mig.flat_map(|mig| mig.devices.iter().filter_map(Fact::known));
-    match (gpus.len(), mig.count()) {
-        (0, _) => "none".to_owned(),
-        (gpus, 0) => counted(gpus, "GPU"),
-        (gpus, mig) => format!("{}, {}", counted(gpus, "GPU"), counted(mig, "MIG device")),
-    }
+    let mig = mig.count();
+    let unreadable = gpus.iter().filter(|gpu| gpu.failures().next().is_some());
+    let unreadable = unreadable.count();
+    let parts = [
+        (gpus.len(), counted(gpus.len(), "GPU")),
+        (mig, counted(mig, "MIG device")),
+        (unreadable, format!("{unreadable} unreadable")),
+    ];
+    let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+    parts.map(|it| it.1).collect::<Vec<_>>().join(", ")
 }
 
 /// The first call of NVML that does not return, with its GPU, and the number of other such GPUs.
@@ -116,8 +128,9 @@ pub(super) fn hanging(inventory: &Inventory) -> Option<String> {
     let mut hanging = gpus.filter_map(|gpu| Some((gpu, hanging_call(gpu)?)));
     let (gpu, call) = hanging.next()?;
     Some(format!(
-        "{}: {call}{}",
+        "{}: {}{}",
         subject(gpu),
+        cause(call),
         and_more(hanging.count())
     ))
 }
@@ -324,7 +337,7 @@ fn unreadable(gpu: &GpuFacts, reported: &str) -> Option<Finding> {
     let mut failures = failures(gpu);
     failures.retain(|failure| !reported.contains(&failure.to_string()));
     let first = failures.first()?;
-    let texts: Vec<String> = failures.iter().map(ToString::to_string).collect();
+    let texts: Vec<String> = failures.iter().map(cause).collect();
     Some(Finding::warning(
         "gpu-unreadable",
         subject(gpu),
@@ -338,13 +351,20 @@ fn unreadable(gpu: &GpuFacts, reported: &str) -> Option<Finding> {
 fn failures(gpu: &GpuFacts) -> Vec<Failure> {
     let mut failures: Vec<Failure> = gpu.failures().cloned().collect();
     failures.dedup();
-    let is_consequence = |failure: &Failure| failure.reason.starts_with("was not called");
+    let is_consequence = |failure: &Failure| failure.reason.starts_with(NOT_CALLED);
     if failures.iter().all(is_consequence) {
         failures.truncate(1);
     } else {
         failures.retain(|failure| !is_consequence(failure));
     }
     failures
+}
+
+/// The failure, or that of the call because of which this one was not made.
+fn cause(failure: &Failure) -> String {
+    let cause = failure.reason.strip_prefix(NOT_CALLED);
+    let cause = cause.filter(|cause| cause.starts_with("nvml"));
+    cause.map_or_else(|| failure.to_string(), str::to_owned)
 }
 
 fn recovery(gpu: &GpuFacts) -> Option<Finding> {
