@@ -41,9 +41,9 @@ pub(super) struct Reported<'a> {
     fabric: Option<&'a Fabric>,
 }
 
-// req: DOCTOR-13
 // === impl Reported ===
 
+// req: DOCTOR-13
 impl<'a> Reported<'a> {
     pub(super) fn new(
         driver: &AreaReport,
@@ -110,16 +110,16 @@ fn summary(inventory: &Inventory) -> String {
     }
     let mig = gpus.iter().filter_map(|gpu| gpu.mig.known());
     let mig = mig.flat_map(|mig| mig.devices.iter().filter_map(Fact::known));
-    let mig = mig.count();
     let unreadable = gpus.iter().filter(|gpu| gpu.failures().next().is_some());
-    let unreadable = unreadable.count();
-    let parts = [
-        (gpus.len(), counted(gpus.len(), "GPU")),
-        (mig, counted(mig, "MIG device")),
-        (unreadable, format!("{unreadable} unreadable")),
-    ];
-    let parts = parts.into_iter().filter(|(count, _)| *count > 0);
-    parts.map(|it| it.1).collect::<Vec<_>>().join(", ")
+    let (mig, unreadable) = (mig.count(), unreadable.count());
+    let mut parts = vec![counted(gpus.len(), "GPU")];
+    if mig > 0 {
+        parts.push(counted(mig, "MIG device"));
+    }
+    if unreadable > 0 {
+        parts.push(format!("{unreadable} unreadable"));
+    }
+    parts.join(", ")
 }
 
 /// The first call of NVML that does not return, with its GPU, and the number of other such GPUs.
