@@ -37,7 +37,7 @@ use terminal::Stdout;
 const BUFFER: usize = 64 << 10;
 
 fn main() -> ExitCode {
-    // `gpus` starts this program again to call NVML.
+    // `gpus`, `generate gpu` and `doctor` start this program again to call NVML.
     if let Some(code) = nvml_session::serve_if_started() {
         return code;
     }

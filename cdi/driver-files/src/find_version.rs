@@ -18,7 +18,7 @@ pub enum VersionNotFound {
     #[error("the driver root has no libcuda.so or libnvidia-ml.so with a version in its name")]
     #[advice(
         code = "driver-version-unknown",
-        hint = "install the NVIDIA driver, set its root directory, or pass the version in /proc/driver/nvidia/version"
+        hint = "install the NVIDIA driver, or pass the driver's root directory"
     )]
     NoLibrary,
     /// The libraries belong to a Tegra system such as Jetson, which needs other files.
@@ -38,7 +38,7 @@ pub enum VersionNotFound {
     )]
     #[advice(
         code = "driver-version-mixed",
-        hint = "pass the version of the loaded kernel module, in /proc/driver/nvidia/version, or remove the files of the other version"
+        hint = "load the kernel module, whose version decides, or remove the files of the other version"
     )]
     Several {
         /// The versions, sorted as text.

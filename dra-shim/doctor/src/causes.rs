@@ -15,6 +15,7 @@ const EXPLAINS: &[&str] = &[
     "driver-version-mismatch: nvml-error host-imex-not-running cdi-spec-path-missing",
     "driver-too-old: imex-channel-major-missing nvidia-caps-major-missing host-imex-not-running",
     "imex-channels-disabled imex-channel-major-missing: cdi-spec-stale-major cdi-spec-node-missing",
+    "gpu-not-enumerated gpu-without-driver gpu-other-driver gpu-passed-through: no-gpus",
     // nvidia-modprobe creates the nodes.
     "modify-device-files-off: imex-capability-node-missing cdi-spec-node-missing",
     "imex-node-wrong: cdi-spec-node-differs",

@@ -14,7 +14,9 @@ mod watchers;
 
 use std::path::Path;
 
-pub use self::gpus::gpu_findings;
+use gpu_inventory::Fact;
+
+pub use self::gpus::{GPU_WITHOUT_IDENTITY, gpu_findings};
 
 use crate::diagnosis::AreaReport;
 use crate::diagnosis::Diagnosis;
@@ -30,7 +32,8 @@ use crate::spec_node::KUBELET_PLUGINS;
 /// if no one reads the fixes.
 pub fn diagnose(facts: &Facts, invocation: &Invocation) -> Diagnosis {
     let fabric = facts.fabric.fabric();
-    let module_is_loaded = facts.driver.module.is_some();
+    let module = &facts.gpus.driver.module;
+    let module_is_loaded = *module != Fact::Absent;
     let has_plugin = facts.claims.has_plugin();
     let context = channels::Context {
         module_is_loaded,
@@ -46,13 +49,19 @@ pub fn diagnose(facts: &Facts, invocation: &Invocation) -> Diagnosis {
     };
     let params = facts.channels.params.as_ref().ok();
     let channel_count = params.and_then(|params| params.imex_channel_count);
-    let module = facts.driver.module.as_ref();
-    let driver_version = module.and_then(|it| it.version.as_deref());
+    let driver_version = module.known().map(String::as_str);
+    let driver = driver::check(&facts.driver, &facts.gpus, expected_by);
+    let channels = channels::check(&facts.channels, context);
+    let reported = gpus::Reported::new(&driver, fabric, &channels);
     // Causes come before their consequences.
     let reports: Vec<(&'static str, AreaReport)> = vec![
-        ("driver", driver::check(&facts.driver, expected_by)),
-        ("fabric", fabric::check(&facts.fabric)),
-        ("channels", channels::check(&facts.channels, context)),
+        ("driver", driver),
+        ("gpus", gpus::check(&facts.gpus, reported)),
+        (
+            "fabric",
+            fabric::check(&facts.fabric, gpus::hanging(&facts.gpus)),
+        ),
+        ("channels", channels),
         ("imex", imex::check(&facts.imex, module_is_loaded, fabric)),
         (
             "directories",

@@ -59,7 +59,7 @@ pub struct Diagnosis {
 /// One area of a host, such as its container runtimes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Area {
-    /// A stable word: `driver`, `fabric`, `channels`, `imex`, `directories`,
+    /// A stable word: `driver`, `gpus`, `fabric`, `channels`, `imex`, `directories`,
     /// `runtimes`, `watching`, `specs`, `claims` or `isolation`.
     pub name: &'static str,
     /// The severity of its worst finding, if it has any.

@@ -42,12 +42,17 @@ pub(crate) mod claims;
 pub(crate) mod directories;
 pub(crate) mod driver;
 pub(crate) mod fabric;
+pub(crate) mod gpus;
 pub(crate) mod imex;
 pub(crate) mod isolation;
 pub(crate) mod runtimes;
 pub(crate) mod specs;
 pub(crate) mod watchers;
 
+use std::panic::resume_unwind;
+use std::thread;
+
+use gpu_inventory::Inventory;
 use imex_cdi::Registry;
 
 use crate::host::Host;
@@ -62,8 +67,9 @@ pub use self::claims::{ClaimFacts, ClaimSpecFiles, KubeletStateFile};
 pub use self::directories::{
     CdiDirectory, CdiDirectoryState, DirectoryFacts, FileMode, NestedSpec,
 };
-pub use self::driver::{DriverFacts, KernelModule, PciGpus};
+pub use self::driver::DriverFacts;
 pub use self::fabric::FabricFacts;
+pub use self::gpus::gpu_sources;
 pub use self::imex::config::{ConfigSource, ImexConfig, NodeList};
 pub use self::imex::daemons::ImexDaemon;
 pub use self::imex::unit::{ImexUnit, UnitStart};
@@ -80,8 +86,10 @@ pub use self::watchers::{DirectoryView, RuntimeView, WatchedDirectory, WatcherFa
 /// The facts that a diagnosis uses, by area.
 #[derive(Debug, Clone)]
 pub struct Facts {
-    /// The NVIDIA driver.
+    /// The NVIDIA driver's library.
     pub driver: DriverFacts,
+    /// The GPUs, and the driver's kernel module.
+    pub gpus: Inventory,
     /// The NVLink fabric.
     pub fabric: FabricFacts,
     /// IMEX channels, as the driver offers them.
@@ -109,11 +117,13 @@ impl Facts {
     /// a fact, too.
     ///
     /// Reads files, `/proc` included. On this host ([`Host::is_this_host`]) it also loads
-    /// NVML into this process. It queries kubelet's runtime at its socket below the host's
-    /// root. With [`Options::imex_socket`], it runs `nvidia-imex-ctl`. The deadlines are
-    /// 15 s for NVML, 3 s for each of two calls to the runtime, and 5 s for
-    /// `nvidia-imex-ctl`. If NVML exits or crashes, so does this process. If NVML hangs,
-    /// each call leaks one thread.
+    /// NVML into this process, for the fabric, and at the same time into processes of its
+    /// own, for the GPUs: these start this program again, whose `main` must begin with
+    /// [`serve_if_started`](crate::serve_if_started). It queries kubelet's runtime at its socket below the
+    /// host's root. With [`Options::imex_socket`], it runs `nvidia-imex-ctl`. The deadlines are
+    /// 10 s for each GPU, 30 s for all of them, 15 s for the fabric, 3 s for each of two calls
+    /// to the runtime, and 5 s for `nvidia-imex-ctl`. If NVML exits or crashes while the fabric
+    /// is read, so does this process. If it hangs, each call leaks one thread.
     ///
     /// Takes milliseconds if NVML answers at once. It blocks, so asynchronous programs must
     /// call it on a thread of its own. The host changes meanwhile: facts that disagree may
@@ -128,17 +138,24 @@ impl Facts {
         let driver_root = &options.driver_root;
         let kubelet_root = options.kubelet_root.display().to_string();
         let (driver, root) = DriverFacts::read(host, driver_root);
-        Self {
-            driver,
-            fabric: FabricFacts::read(host.is_this_host(), root),
-            runtimes: RuntimeFacts::read(host, spec_dirs.collect(), &kubelet_root),
-            claims: ClaimFacts::read(host, &registry, &kubelet_root),
-            channels: ChannelFacts::read(host),
-            imex: ImexFacts::read(host, driver_root, options.imex_socket.as_deref()),
-            directories: DirectoryFacts::read(host, &registry),
-            watchers: WatcherFacts::read(host, &registry),
-            specs: SpecFacts::read(host, &registry),
-            isolation: IsolationFacts::read(host),
-        }
+        let sources = gpu_sources(host, driver_root);
+        thread::scope(|scope| {
+            // While the fabric is read: so a driver that hangs costs its deadline once.
+            // req: DOCTOR-14
+            let gpus = scope.spawn(move || gpu_inventory::read(&sources));
+            Self {
+                driver,
+                fabric: FabricFacts::read(host.is_this_host(), root),
+                runtimes: RuntimeFacts::read(host, spec_dirs.collect(), &kubelet_root),
+                claims: ClaimFacts::read(host, &registry, &kubelet_root),
+                channels: ChannelFacts::read(host),
+                imex: ImexFacts::read(host, driver_root, options.imex_socket.as_deref()),
+                directories: DirectoryFacts::read(host, &registry),
+                watchers: WatcherFacts::read(host, &registry),
+                specs: SpecFacts::read(host, &registry),
+                isolation: IsolationFacts::read(host),
+                gpus: gpus.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            }
+        })
     }
 }

@@ -73,7 +73,7 @@ mod spec_paths;
 mod systemd;
 mod text;
 
-pub use checks::{diagnose, gpu_findings};
+pub use checks::{GPU_WITHOUT_IDENTITY, diagnose, gpu_findings};
 pub use diagnosis::{Area, AreaState, Diagnosis};
 pub use error_facts::{ErrorFacts, refusal_hint};
 pub use facts::Facts;
@@ -83,7 +83,9 @@ pub use facts::claims::checkpoint_file::{
 };
 pub use facts::claims::kubelet_root::checkpoint_path;
 pub use facts::directories::is_spec_name;
+pub use facts::gpu_sources;
 pub use finding::{Finding, Severity};
+pub use gpu_inventory::serve_if_started;
 pub use grouping::{FindingGroup, group_findings};
 pub use host::{FileId, Host, RootError};
 pub use kubelet_state::{KUBELET_STATE_FILE, KubeletClaim, KubeletState, KubeletStateError};

@@ -48,8 +48,8 @@ pub struct HostPaths<'a> {
     known: BTreeMap<String, PathState>,
 }
 
-/// The fix that rewrites a spec. It depends on the spec's writer.
-pub fn rewrite_fix(spec: &Spec, file: &str) -> String {
+/// The fix for a spec with missing paths. It depends on the spec's writer.
+pub fn rewrite_fix(spec: &Spec, file: &str, missing: &[MissingPath]) -> String {
     match spec.kind().vendor() {
         _ if is_claim_spec(spec) => REWRITE_CLAIM_SPEC.to_owned(),
         vendor if vendor.starts_with(KUBELET_PLUGINS) => {
@@ -63,7 +63,18 @@ pub fn rewrite_fix(spec: &Spec, file: &str) -> String {
         "nvidia.com" if REFRESHED.contains(&file) => format!(
             "rewrite the spec: systemctl restart nvidia-cdi-refresh, or nvidia-ctk cdi generate --output={file}"
         ),
-        "nvidia.com" => format!("rewrite the spec: nvidia-ctk cdi generate --output={file}"),
+        // Both programs write this kind.
+        "nvidia.com" if spec.kind().class() == "gpu" => {
+            let install = if missing.iter().all(|it| it.is_hook) {
+                "install the hook program, or "
+            } else {
+                ""
+            };
+            format!(
+                "{install}rewrite the spec with the program that wrote it: cdi-gen generate gpu --output {file} \
+                 (on the host), or nvidia-ctk cdi generate --output={file}"
+            )
+        }
         _ => format!("let the program that writes this spec rewrite it, or remove {file}"),
     }
 }
@@ -211,6 +222,26 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_spec_is_rewritten_by_a_program_that_writes_its_kind() {
+        let fix = |kind: &str, is_hook| {
+            let device = json!({"name": "d", "containerEdits": {"env": ["A=b"]}});
+            let spec = json!({"cdiVersion": "0.5.0", "kind": kind, "devices": [device]});
+            let spec = Spec::parse(spec.to_string().as_bytes()).unwrap();
+            let path = "/p".to_owned();
+            rewrite_fix(&spec, "/etc/cdi/f.json", &[MissingPath { path, is_hook }])
+        };
+        let either = "rewrite the spec with the program that wrote it: cdi-gen generate gpu --output /etc/cdi/f.json \
+                      (on the host), or nvidia-ctk cdi generate --output=/etc/cdi/f.json";
+        assert_eq!(fix("nvidia.com/gpu", false), either);
+        assert_eq!(
+            fix("nvidia.com/gpu", true),
+            format!("install the hook program, or {either}")
+        );
+        let other = "let the program that writes this spec rewrite it, or remove /etc/cdi/f.json";
+        assert_eq!(fix("nvidia.com/imex-channel", false), other);
+    }
 
     fn edits(mounts: &[(&str, &str)], hooks: &[(&str, &str)]) -> ContainerEdits {
         let mounts = mounts.iter().map(|(path, option)| {

@@ -26,6 +26,14 @@ impl Nvml {
         }
     }
 
+    /// As [`new`](Self::new), with calls that are tracked so.
+    pub(crate) fn tracked(root: DriverRoot, current_call: CurrentCall) -> Self {
+        Self {
+            current_call,
+            ..Self::new(root)
+        }
+    }
+
     /// Finds and loads the library, and opens a session. So each session uses the library that
     /// exists now, even if the driver was installed or replaced since the last one.
     ///

@@ -4,7 +4,8 @@
 //! program ── NvmlProcess::open ──> the same program, as nvml-session-process
 //!    │                                   │ Nvml::open
 //!    ├── Query, a line of JSON ─────────>│
-//!    │<───────── Fact, a line of JSON ───┤ a call of NVML
+//!    │<───── its name, before each call ─┤ calls of NVML
+//!    │<───────── Fact, a line of JSON ───┤
 //! ```
 
 mod query;
@@ -15,7 +16,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::command::die_with_this_thread;
+use crate::current_call::ANNOUNCED;
 use crate::driver_root::DriverRoot;
 use crate::fact::{Fact, Failure};
 
@@ -54,6 +56,9 @@ pub struct NvmlProcess {
     ended: Option<Failure>,
 }
 
+/// This program.
+const THIS: &str = "/proc/self/exe";
+
 /// Maximum length of an answer: a MIG device, the longest, has a few hundred bytes.
 const MAX_ANSWER: usize = 64 << 10;
 
@@ -63,9 +68,9 @@ const KILL_TIME: Duration = Duration::from_secs(1);
 // === impl SessionProgram ===
 
 impl SessionProgram {
-    /// This program, whose `main` begins with [`serve_if_started`]. Each call of NVML may take `deadline`.
+    /// This program, whose `main` begins with [`serve_if_started`]. Each query may take `deadline`.
     pub fn this(deadline: Duration) -> Self {
-        Self::new("/proc/self/exe", [], deadline)
+        Self::new(THIS, [], deadline)
     }
 
     /// Another program that calls [`serve_if_started`] if it is run with `args`. A test program does so in a test that
@@ -102,11 +107,16 @@ impl NvmlProcess {
     ///
     /// # Errors
     ///
-    /// The process cannot be started, or the session cannot be opened in time. Before that, check
+    /// The process cannot be started, or the session cannot be opened in time. [`SessionProgram::this`] in a program
+    /// that has not called [`serve_if_started`] is not started. Before that, check
     /// [`DriverRoot::find_library`]: its error has the reason for each path.
     pub fn open(program: &SessionProgram, root: &DriverRoot) -> Result<Self, Failure> {
         let start =
             |error: io::Error| Failure::new("the NVML process", format!("cannot start: {error}"));
+        if program.path == Path::new(THIS) && !serve::this_program_serves() {
+            let reason = "main of this program does not begin with nvml_session::serve_if_started";
+            return Err(start(io::Error::other(reason)));
+        }
         let (ours, theirs) = UnixStream::pair().map_err(start)?;
         let mut command = Command::new(&program.path);
         command
@@ -151,8 +161,14 @@ impl NvmlProcess {
         self.ended.as_ref()
     }
 
+    /// `call` is the first call that the request needs.
     fn exchange<T: DeserializeOwned>(&mut self, request: &impl Serialize, call: &str) -> Fact<T> {
-        match self.send(request).and_then(|()| self.receive()) {
+        let mut call = call.to_owned();
+        let received = self
+            .send(request)
+            .and_then(|()| self.receive_answer(&mut call));
+        let call = call.as_str();
+        match received {
             Ok(answer) if answer.is_empty() => self.gone(call),
             Ok(answer) => serde_json::from_slice(&answer).unwrap_or_else(|error| {
                 let reason = format!("returned a value of the wrong type: {error}");
@@ -168,9 +184,20 @@ impl NvmlProcess {
         }
     }
 
-    /// Reads a line, or what comes before the end. A library that writes on the socket without end is no answer.
-    fn receive(&mut self) -> io::Result<Vec<u8>> {
+    /// Reads lines up to the answer. `call` becomes the last call that was announced.
+    fn receive_answer(&mut self, call: &mut String) -> io::Result<Vec<u8>> {
         let end = self.end_of_call();
+        loop {
+            let line = self.receive_line(end)?;
+            match line.strip_prefix(ANNOUNCED.as_bytes()) {
+                Some(name) => *call = String::from_utf8_lossy(name).into_owned(),
+                None => return Ok(line),
+            }
+        }
+    }
+
+    /// Reads a line, or what comes before the end. A library that writes on the socket without end is no answer.
+    fn receive_line(&mut self, end: Instant) -> io::Result<Vec<u8>> {
         let mut answer = Vec::new();
         loop {
             let rest = end.saturating_duration_since(Instant::now());

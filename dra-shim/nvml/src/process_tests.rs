@@ -23,6 +23,12 @@ fn faulty_child() {
         "hang" => loop {
             std::thread::park();
         },
+        "abort in the second call" => {
+            socket
+                .write_all(b"call nvmlFirst\ncall nvmlSecond\n")
+                .unwrap();
+            std::process::abort()
+        }
         "garbage" => socket.write_all(b"\xff{\n").unwrap(),
         "flood" => while socket.write_all(&[b'x'; 4096]).is_ok() {},
         "half" => socket.write_all(b"{").unwrap(),
@@ -42,7 +48,7 @@ fn program(test: &str, deadline: Duration) -> SessionProgram {
 fn faulty(scenario: &str, deadline: Duration) -> String {
     let mut program = program("faulty_child", deadline);
     let exe = std::mem::replace(&mut program.path, "/bin/sh".into());
-    let command = format!("exec env {SCENARIO}={scenario} \"$@\"");
+    let command = format!("exec env {SCENARIO}='{scenario}' \"$@\"");
     let mut args: Vec<OsString> = ["-c", &command, "sh"].map(OsString::from).to_vec();
     args.push(exe.into());
     args.append(&mut program.args);
@@ -63,6 +69,25 @@ fn a_library_that_ends_its_process_is_an_error_with_the_call_and_the_signal() {
     assert_eq!(
         ended("exit"),
         "nvmlInitWithFlags ended its process with exit code 3"
+    );
+}
+
+#[test]
+fn of_several_calls_the_failure_has_the_last_one() {
+    assert_eq!(
+        faulty("abort in the second call", GIVE_UP),
+        "nvmlSecond ended its process with SIGABRT"
+    );
+}
+
+#[test]
+fn a_program_that_does_not_serve_is_not_started_again() {
+    // A test program's `main` does not serve.
+    let this = SessionProgram::this(GIVE_UP);
+    let error = NvmlProcess::open(&this, &DriverRoot::new("/")).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the NVML process cannot start: main of this program does not begin with nvml_session::serve_if_started"
     );
 }
 

@@ -7,7 +7,7 @@
 use std::ffi::c_uint;
 use std::ptr;
 
-use gpu_inventory::{MigDevice, MigFacts};
+use gpu_inventory::{Fact, MigDevice, MigFacts};
 use nvml_wrapper_sys::bindings::{
     nvmlComputeInstance_t, nvmlComputeInstanceInfo_t, nvmlComputeInstancePlacement_t, nvmlDevice_t,
     nvmlGpuInstance_t, nvmlGpuInstanceInfo_t, nvmlGpuInstancePlacement_t,
@@ -38,6 +38,13 @@ fn mig(call: &DeviceCall) -> Result<MigFacts, nvmlReturn_t> {
     known(&call.device()?.facts.mig)
 }
 
+fn device_at(call: &DeviceCall, index: usize) -> Result<MigDevice, nvmlReturn_t> {
+    match mig(call)?.devices.get(index) {
+        None | Some(Fact::Absent) => Err(NOT_FOUND),
+        Some(device) => known(device),
+    }
+}
+
 /// Begins a call on a MIG device or one of its instances.
 fn begin<T>(
     symbol: &'static str,
@@ -45,7 +52,7 @@ fn begin<T>(
 ) -> Result<(DeviceCall, usize, MigDevice), nvmlReturn_t> {
     let (gpu, index) = split(handle).ok_or(INVALID_ARGUMENT)?;
     let call = session::begin_on_index(symbol, gpu)?;
-    let device = known(mig(&call)?.devices.get(index).ok_or(NOT_FOUND)?)?;
+    let device = device_at(&call, index)?;
     Ok((call, index, device))
 }
 
@@ -85,7 +92,7 @@ pub(crate) unsafe extern "C" fn nvmlDeviceGetMigDeviceHandleByIndex(
         session::begin_on_device("nvmlDeviceGetMigDeviceHandleByIndex", device).and_then(|call| {
             let index = index as usize;
             // A device that cannot be read fails here.
-            known(mig(&call)?.devices.get(index).ok_or(NOT_FOUND)?)?;
+            device_at(&call, index)?;
             // SAFETY: the contract of this module.
             unsafe { put(handle(call.index, index), mig_device, call.misbehaviour) }
         }),

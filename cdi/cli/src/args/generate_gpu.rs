@@ -13,9 +13,9 @@ const DEFAULT_HOOK: &str = "/usr/local/bin/nvidia-cdi-hook";
 
 /// Writes a CDI spec for this host's GPUs and MIG devices.
 ///
-/// The devices are each GPU by index and by UUID, each MIG device as GPU:INDEX and by UUID, and all.
-/// Containers also get the driver's libraries, programs and sockets. Generate the spec again after
-/// an update of the driver, a change of MIG devices, and a reboot.
+/// The devices are each GPU by NVML's index and by UUID, each MIG device as GPU:INDEX and by UUID,
+/// and all. Containers also get the driver's libraries, programs and sockets. Generate the spec
+/// again after an update of the driver, a change of MIG devices, and a reboot.
 #[derive(Debug, Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct GenerateGpu {

@@ -19,7 +19,7 @@ use std::io::Write;
 use dra_common::error_chain;
 use imex_cdi::{Spec, SpecError};
 
-use self::destination::Destination;
+use self::destination::{Destination, Hints};
 use self::driver::Driver;
 use self::kind::check_kind;
 use crate::args::{Generate, GenerateCommand, MajorArg, Mode, VersionArg};
@@ -59,6 +59,10 @@ pub(super) fn run(args: &Generate, stdout: &mut impl Write) -> Result<Outcome, F
     let destination = Destination {
         output: &args.output,
         format: args.format,
+        hints: Hints {
+            too_long: "pass fewer channels, or split them into several files",
+            conflict: "leave this device out, remove it from the other file, or choose another --kind",
+        },
     };
     destination::write(&destination, &spec, &specs.dirs(), stdout)?;
     Ok(Outcome::Clean)

@@ -1,11 +1,9 @@
 //! `cdi-gen gpus`: lists a host's GPUs with their facts and problems.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
 
-use gpu_inventory::{Fact, GpuFacts, Inventory, Sources, architecture, read};
-use host_doctor::{Finding, Severity, gpu_findings};
-use nvml_session::DriverRoot;
+use gpu_inventory::{Fact, GpuFacts, Inventory, architecture, read};
+use host_doctor::{Finding, Severity, gpu_findings, gpu_sources};
 use serde::Serialize;
 
 use crate::args::Gpus;
@@ -36,8 +34,8 @@ const HEADINGS: [&str; 8] = [
 ];
 
 pub(super) fn run(args: &Gpus, stdout: &mut impl Write) -> Result<Outcome, Failure> {
-    open_host(&args.root)?;
-    let inventory = read(&sources(&args.root, &args.driver_root));
+    let host = open_host(&args.root)?;
+    let inventory = read(&gpu_sources(&host, &args.driver_root));
     let findings = gpu_findings(&inventory);
     let is_clean = findings.iter().all(|it| it.severity == Severity::Info);
     let report = GpusReport {
@@ -47,23 +45,6 @@ pub(super) fn run(args: &Gpus, stdout: &mut impl Write) -> Result<Outcome, Failu
     };
     print(&report, args.json, stdout)?;
     Ok(Outcome::of(is_clean))
-}
-
-/// What is read of the host below `root`. NVML is called on this host only.
-pub(super) fn sources(root: &Path, driver_root: &Path) -> Sources {
-    if root == Path::new("/") {
-        return Sources::this_host(DriverRoot::new(driver_root));
-    }
-    let below_root = |path: &Path| -> PathBuf {
-        let inside = path.strip_prefix("/").unwrap_or(path);
-        root.join(inside)
-    };
-    Sources {
-        proc: below_root(Path::new("/proc")),
-        sys: below_root(Path::new("/sys")),
-        program: None,
-        ..Sources::this_host(DriverRoot::new(below_root(driver_root)))
-    }
 }
 
 impl Report for GpusReport {

@@ -213,17 +213,21 @@ fn generate_without_channels_or_gpu_is_a_usage_error() {
     assert!(stderr(&output).contains("--channels <LIST|all>"));
 }
 
+// req: GPU-11
 #[test]
 fn without_nvml_a_gpu_with_mig_devices_is_left_out() {
     let place = Place::new();
     let host = mock(&place, "h100-mig");
     host.install_cuda(&built("mock-cuda"), "580.82.07");
-    let (spec, reported) = generated(&place, "");
-    assert!(
-        reported.contains("000000000000 has MIG devices, and is left out"),
-        "{reported}"
+    host.write("usr/local/bin/nvidia-cdi-hook", "");
+    let output = place.run("generate gpu --root mock");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(
+        stderr(&output),
+        "cdi-gen: GPU GPU-00000000-0000-4000-8000-000000000000 has MIG devices, and is left out: only NVML, which is \
+         not called with --root, knows them; run cdi-gen generate gpu on the host\n"
     );
-    let all = spec.to_string();
+    let all = stdout(&output);
     assert!(!all.contains("/dev/nvidia0\""), "{all}");
     assert!(all.contains("/dev/nvidia2\""), "{all}");
 }
@@ -276,4 +280,47 @@ fn a_named_pipe_in_place_of_a_file_blocks_nothing() {
     assert!(made.unwrap().success());
     let text = place.out("gpus --root mock", 1);
     assert!(text.contains("[driver-unreadable]"), "{text}");
+}
+
+#[test]
+fn without_nvml_a_gpu_that_is_not_initialised_is_no_problem_but_gets_no_device() {
+    let place = Place::new();
+    let host = mock(&place, "t4");
+    host.install_cuda(&built("mock-cuda"), "535.261.03");
+    host.write("usr/local/bin/nvidia-cdi-hook", "");
+    let information = "proc/driver/nvidia/gpus/0000:18:00.0/information";
+    let text = "GPU UUID: \t GPU-????????-????-????-????-????????????\nDevice Minor: \t 0\n";
+    host.write(information, text);
+    let text = place.out("gpus --root mock", 0);
+    assert!(text.contains("[gpu-without-identity]"), "{text}");
+    let reported = place.err("generate gpu --root mock", 1);
+    let expected = format!(
+        "cdi-gen: GPU 0000:18:00.0: without NVML, it has no UUID: /{information} has no UUID, because the driver has \
+         not initialised the GPU; run cdi-gen on the host itself, without --root: NVML has this property\n"
+    );
+    assert!(reported.starts_with(&expected), "{reported}");
+}
+
+#[test]
+fn hints_about_a_spec_for_gpus_are_about_gpus() {
+    let place = Place::new();
+    let host = mock(&place, "l4");
+    host.install_cuda(&built("mock-cuda"), "550.163.01");
+    fs::create_dir_all(place.at("mock/etc/cdi")).unwrap();
+    place.err("generate gpu --root mock --output mock/etc/cdi/a.json", 1);
+
+    let rewrite = "install the hook program, or rewrite the spec with the program that wrote it: cdi-gen generate gpu \
+                   --output /etc/cdi/a.json (on the host), or nvidia-ctk cdi generate --output=/etc/cdi/a.json\n";
+    let listed = place.run("list --root mock");
+    assert_eq!(listed.status.code(), Some(1));
+    assert!(stderr(&listed).ends_with(rewrite), "{}", stderr(&listed));
+    let why = place.out("why --root mock nvidia.com/gpu=all", 1);
+    assert!(why.ends_with(rewrite), "{why}");
+    let once =
+        "but the spec runs /usr/local/bin/nvidia-cdi-hook, which does not exist on the host\n";
+    assert!(why.contains(once), "{why}");
+
+    let conflict = place.err("generate gpu --root mock --output mock/etc/cdi/b.json", 1);
+    let replace = "; replace the other file (pass it as --output), remove that file, or choose another --kind\n";
+    assert!(conflict.ends_with(replace), "{conflict}");
 }

@@ -4,7 +4,9 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::channel_nodes::mknod;
-use super::host::{CLAIM, Host, KUBELET, LIBRARY, PLUGIN, SPEC, kubelet, library, spec};
+use super::host::{
+    CLAIM, Host, KUBELET, LIBRARY, PLUGIN, SPEC, finding, kubelet, library, spec, text,
+};
 
 /// Fails unless `doctor` names `id` first on a healthy host that was broken so.
 fn first(id: &str, break_it: impl FnOnce(&Host)) {
@@ -70,6 +72,33 @@ fn a_library_of_another_driver_than_the_module_is_named() {
             "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Thu Jan 23\n",
         );
     });
+}
+
+// === gpus ===
+
+#[test]
+fn a_gpu_of_another_driver_is_named() {
+    let evidence = "the driver nouveau is bound to this GPU";
+    first_says("gpu-other-driver", evidence, |host| {
+        host.gpu(Some("nouveau"));
+    });
+}
+
+// req: DOCTOR-5
+#[test]
+fn an_unreadable_version_of_the_module_is_named_by_the_hosts_path() {
+    let evidence = "/proc/driver/nvidia/version cannot be read: ";
+    let host = Host::healthy();
+    host.remove("proc/driver/nvidia/version");
+    fs::create_dir(host.at("proc/driver/nvidia/version")).unwrap();
+    let report = host.json("doctor --json", 1);
+    let found = finding(&report, "driver-unreadable").unwrap();
+    assert!(text(found, "evidence").starts_with(evidence), "{report:#}");
+    let ids = host.ids(1);
+    assert!(
+        !ids.contains(&"nvidia-module-not-loaded".to_owned()),
+        "{ids:?}"
+    );
 }
 
 // === channels ===

@@ -16,6 +16,7 @@ mod ends;
 mod fabric;
 mod findings;
 mod fixes;
+mod gpus;
 mod healthy;
 mod host;
 mod host_imex;

@@ -11,7 +11,7 @@ use super::makers::{NODES, REGISTRATION};
 type Breakage = (&'static str, fn(&Host));
 
 /// In any order two of them can be done to one host, unless both are about one file.
-const BREAKAGES: [Breakage; 25] = [
+const BREAKAGES: [Breakage; 26] = [
     ("nvml-missing", |host| host.remove("usr/lib64")),
     ("nvidia-module-not-loaded", |host| {
         host.remove("proc/driver/nvidia/version");
@@ -25,6 +25,7 @@ const BREAKAGES: [Breakage; 25] = [
         foreign.splice(18..19, [21]);
         host.write(LIBRARY, foreign);
     }),
+    ("gpu-without-driver", |host| host.gpu(None)),
     ("imex-channel-major-missing", |host| {
         host.write("proc/devices", "Character devices:\n234 nvidia-caps\n");
     }),

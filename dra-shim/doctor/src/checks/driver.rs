@@ -10,10 +10,12 @@
 use std::path::{Path, PathBuf};
 
 use compute_domain_api::driver_managed::{DRIVER_TOO_OLD_HINT, driver_too_old};
+use gpu_inventory::{Fact, Inventory};
 use nvml_clique::{DriverFileNotFound, NoLibrary, RejectReason, RejectedPath, library_version};
 
+use super::gpus::is_passed_through;
 use crate::diagnosis::AreaReport;
-use crate::facts::driver::{DriverFacts, KernelModule, MODULE_VERSION, PCI_DEVICES, PciGpus};
+use crate::facts::driver::{DriverFacts, MODULE_VERSION, PCI_DEVICES};
 use crate::finding::{Finding, Severity};
 
 /// Signs that a host should have a driver.
@@ -28,30 +30,37 @@ pub(super) struct ExpectedBy {
 }
 
 /// `expected_by`: signs, besides GPUs on the bus, that the host should have a driver.
-pub(super) fn check(facts: &DriverFacts, expected_by: ExpectedBy) -> AreaReport {
-    let finding = match (&facts.library, &facts.module) {
+pub(super) fn check(
+    facts: &DriverFacts,
+    inventory: &Inventory,
+    expected_by: ExpectedBy,
+) -> AreaReport {
+    let library = facts.library.as_deref();
+    let module = &inventory.driver.module;
+    let finding = match (library, module) {
         (None, _) => {
             let searched = facts.rejected.as_ref();
-            searched.map(|searched| missing_library(facts, searched, expected_by))
+            searched.map(|searched| missing_library(facts, inventory, searched, expected_by))
         }
-        (Some(library), None) => Some(missing_module(library)),
-        (Some(library), Some(module)) => version_mismatch(library, module),
+        (Some(library), Fact::Absent) => Some(missing_module(library)),
+        (Some(library), Fact::Known(loaded)) => version_mismatch(library, loaded),
+        // The area of the GPUs reports it.
+        (Some(_), Fact::Failed(_)) => None,
     };
-    let too_old = expected_by.driver_managed.then(|| too_old(facts)).flatten();
+    let too_old = || too_old(library, module.known());
+    let too_old = expected_by.driver_managed.then(too_old).flatten();
     let findings = finding.into_iter().chain(too_old).collect();
-    AreaReport::new(summary(facts), findings)
+    AreaReport::new(summary(library, module), findings)
 }
 
 /// The installed versions, for people who compare hosts.
-fn summary(facts: &DriverFacts) -> String {
-    let module = match &facts.module {
-        None => "module not loaded".to_owned(),
-        Some(KernelModule { version: None }) => "module of unknown version".to_owned(),
-        Some(KernelModule {
-            version: Some(version),
-        }) => format!("module {version}"),
+fn summary(library: Option<&str>, module: &Fact<String>) -> String {
+    let module = match module {
+        Fact::Absent => "module not loaded".to_owned(),
+        Fact::Failed(_) => "module of unknown version".to_owned(),
+        Fact::Known(version) => format!("module {version}"),
     };
-    match &facts.library {
+    match library {
         Some(library) => format!("{module}, {library}"),
         None => format!("{module}, no library"),
     }
@@ -68,11 +77,9 @@ fn missing_module(library: &str) -> Finding {
 
 /// After a package upgrade, the old module stays loaded until it is reloaded. A library
 /// without a version in its name cannot be compared.
-fn version_mismatch(library: &str, module: &KernelModule) -> Option<Finding> {
-    let loaded = module.version.as_deref()?;
+fn version_mismatch(library: &str, loaded: &str) -> Option<Finding> {
     let installed = library_version(Path::new(library))?;
-    let starts_as_number = loaded.starts_with(|c: char| c.is_ascii_digit());
-    (installed != loaded && starts_as_number).then(|| {
+    (installed != loaded).then(|| {
         Finding::error(
             "driver-version-mismatch",
             library,
@@ -83,10 +90,9 @@ fn version_mismatch(library: &str, module: &KernelModule) -> Option<Finding> {
 }
 
 /// IMEX daemons get a list of host names, which old drivers do not accept.
-fn too_old(facts: &DriverFacts) -> Option<Finding> {
-    let loaded = facts.module.as_ref().and_then(|it| it.version.as_deref());
-    let library = facts.library.as_deref().map(Path::new);
-    let version = loaded.or_else(|| library.and_then(library_version))?;
+fn too_old(library: Option<&str>, loaded: Option<&String>) -> Option<Finding> {
+    let installed = || library_version(Path::new(library?));
+    let version = loaded.map(String::as_str).or_else(installed)?;
     let evidence = driver_too_old(version)?;
     Some(Finding::error(
         "driver-too-old",
@@ -100,6 +106,7 @@ fn too_old(facts: &DriverFacts) -> Option<Finding> {
 /// candidates, it has the directories that were searched.
 fn missing_library(
     facts: &DriverFacts,
+    inventory: &Inventory,
     searched: &DriverFileNotFound,
     expected_by: ExpectedBy,
 ) -> Finding {
@@ -112,29 +119,32 @@ fn missing_library(
     };
     let error = NoLibrary::from(searched.clone());
     let is_expected = expected_by.plugin || !unusable_candidates.is_empty();
-    let (severity, evidence, fix) = match (&facts.module, facts.gpus) {
+    let gpus = inventory.gpus.iter();
+    let (passed_through, own): (Vec<_>, Vec<_>) = gpus.partition(|gpu| is_passed_through(gpu));
+    let module_is_loaded = inventory.driver.module != Fact::Absent;
+    let (severity, evidence, fix) = match (own.len(), passed_through.len()) {
         _ if is_expected => (Severity::Error, evidence, error.hint().to_owned()),
-        (Some(_), _) => (
+        _ if module_is_loaded => (
             Severity::Info,
             format!("the module is loaded, but the library was {evidence}"),
             "set the driver's directory with `--driver-root` (cdi-gen doctor) or nvidiaDriverRoot (the chart)".to_owned(),
         ),
-        (None, Some(PciGpus { own: 0, passed_through: 0 })) => (
+        (0, 0) if facts.pci_is_listed => (
             Severity::Info,
             "no NVIDIA GPU is on the PCI bus, and no driver is installed".to_owned(),
             "none needed; if the host should have a GPU, check with `lspci -d 10de:` and dmesg whether the kernel sees the GPU".to_owned(),
         ),
-        (None, Some(PciGpus { own: 0, passed_through })) => (
+        (0, passed_through @ 1..) => (
             Severity::Info,
             format!("no driver is installed, and the host's NVIDIA GPUs ({passed_through}) are passed through to virtual machines (vfio-pci)"),
             "none needed; containers on this host get no GPU".to_owned(),
         ),
-        (None, None) if !expected_by.tools => (
+        (0, 0) if !expected_by.tools => (
             Severity::Info,
             format!("this host has no NVIDIA software, and {PCI_DEVICES} does not show whether the host has a GPU; the library was {evidence}"),
             format!("none needed if the host has no GPU; if the host has a GPU: {}", error.hint()),
         ),
-        (None, _) => (Severity::Error, evidence, error.hint().to_owned()),
+        _ => (Severity::Error, evidence, error.hint().to_owned()),
     };
     Finding::new(severity, error.code(), "libnvidia-ml.so.1", evidence, fix)
 }
@@ -161,47 +171,62 @@ fn unusable_candidates(error: &DriverFileNotFound) -> impl Iterator<Item = &Reje
 
 #[cfg(test)]
 mod tests {
+    use gpu_inventory::{Failure, GpuFacts};
     use nvml_clique::DriverRoot;
 
     use super::*;
 
-    fn facts(module: Option<&str>, library: Option<&str>) -> DriverFacts {
+    fn facts(library: Option<&str>) -> DriverFacts {
         DriverFacts {
-            module: module.map(|version| KernelModule {
-                version: Some(version.to_owned()),
-            }),
             library: library.map(str::to_owned),
             ..DriverFacts::default()
         }
     }
 
+    fn with_module(version: Option<&str>) -> Inventory {
+        let mut inventory = Inventory::default();
+        inventory.driver.module =
+            version.map_or(Fact::Absent, |version| Fact::Known(version.to_owned()));
+        inventory
+    }
+
+    fn ids(library: &str, inventory: &Inventory, expected_by: ExpectedBy) -> Vec<&'static str> {
+        let findings = check(&facts(Some(library)), inventory, expected_by).findings;
+        findings.iter().map(|it| it.id).collect()
+    }
+
     #[test]
     fn module_and_library_must_have_one_version() {
         let library = "/usr/lib64/libnvidia-ml.so.580.82.07";
-        let ids = |facts: &DriverFacts| {
-            let findings = check(facts, ExpectedBy::default()).findings;
-            findings.iter().map(|it| it.id).collect::<Vec<_>>()
-        };
-        let same = facts(Some("580.82.07"), Some(library));
-        assert_eq!(ids(&same), [""; 0]);
-        let other = facts(Some("570.1.1"), Some(library));
-        assert_eq!(ids(&other), ["driver-version-mismatch"]);
-        let plain = facts(Some("570.1.1"), Some("/lib/libnvidia-ml.so.1"));
-        assert_eq!(ids(&plain), [""; 0]);
-        let not_loaded = facts(None, Some(library));
-        assert_eq!(ids(&not_loaded), ["nvidia-module-not-loaded"]);
+        let ids = |library, module| ids(library, &with_module(module), ExpectedBy::default());
+        assert_eq!(ids(library, Some("580.82.07")), [""; 0]);
+        assert_eq!(ids(library, Some("570.1.1")), ["driver-version-mismatch"]);
+        assert_eq!(ids("/lib/libnvidia-ml.so.1", Some("570.1.1")), [""; 0]);
+        assert_eq!(ids(library, None), ["nvidia-module-not-loaded"]);
+    }
+
+    // req: DOCTOR-4
+    #[test]
+    fn a_module_whose_version_cannot_be_read_is_loaded() {
+        let mut inventory = Inventory::default();
+        let failure = Failure::new(MODULE_VERSION, "cannot be read");
+        inventory.driver.module = Fact::Failed(failure);
+        let library = "/usr/lib64/libnvidia-ml.so.580.82.07";
+        assert_eq!(ids(library, &inventory, ExpectedBy::default()), [""; 0]);
+        let report = check(&facts(Some(library)), &inventory, ExpectedBy::default());
+        let expected = format!("module of unknown version, {library}");
+        assert_eq!(report.summary, expected);
     }
 
     #[test]
     fn a_driver_without_host_names_is_too_old_for_driver_managed_imex() {
         let ids = |version, driver_managed| {
-            let facts = facts(Some(version), Some("/lib/libnvidia-ml.so.1"));
             let expected_by = ExpectedBy {
                 driver_managed,
                 ..ExpectedBy::default()
             };
-            let findings = check(&facts, expected_by).findings;
-            findings.iter().map(|it| it.id).collect::<Vec<_>>()
+            let inventory = with_module(Some(version));
+            ids("/lib/libnvidia-ml.so.1", &inventory, expected_by)
         };
         assert_eq!(ids("550.163.01", true), ["driver-too-old"]);
         assert_eq!(ids("550.163.01", false), [""; 0]);
@@ -216,7 +241,12 @@ mod tests {
             plugin: true,
             ..ExpectedBy::default()
         };
-        let found = missing_library(&DriverFacts::default(), &searched, plugin);
+        let found = missing_library(
+            &DriverFacts::default(),
+            &Inventory::default(),
+            &searched,
+            plugin,
+        );
         assert_eq!(found.evidence, format!("{} does not exist", root.display()));
     }
 
@@ -225,22 +255,25 @@ mod tests {
         use Severity::{Error, Info};
         let root = tempfile::tempdir().unwrap();
         let severity = |module, gpus: Option<(usize, usize)>, plugin, tools| {
-            let gpus = gpus.map(|(own, passed_through)| PciGpus {
-                own,
-                passed_through,
-            });
-            let rejected = DriverRoot::new(root.path()).find_library().err();
             let facts = DriverFacts {
-                rejected,
-                gpus,
-                ..facts(module, None)
+                rejected: DriverRoot::new(root.path()).find_library().err(),
+                pci_is_listed: gpus.is_some(),
+                library: None,
             };
+            let (own, passed_through) = gpus.unwrap_or_default();
+            let gpu = |driver: &str| GpuFacts {
+                pci_driver: Fact::Known(driver.to_owned()),
+                ..GpuFacts::default()
+            };
+            let mut inventory = with_module(module);
+            inventory.gpus.extend(vec![gpu("nvidia"); own]);
+            inventory.gpus.extend(vec![gpu("vfio-pci"); passed_through]);
             let expected_by = ExpectedBy {
                 plugin,
                 tools,
                 driver_managed: false,
             };
-            let found = check(&facts, expected_by).findings;
+            let found = check(&facts, &inventory, expected_by).findings;
             assert_eq!(found.len(), 1);
             found[0].severity
         };
@@ -262,12 +295,13 @@ mod tests {
 
     #[test]
     fn the_summary_has_module_and_library() {
-        let summary = |facts: &DriverFacts| check(facts, ExpectedBy::default()).summary;
+        let summary = |library, module| {
+            check(&facts(library), &with_module(module), ExpectedBy::default()).summary
+        };
+        assert_eq!(summary(None, None), "module not loaded, no library");
         assert_eq!(
-            summary(&DriverFacts::default()),
-            "module not loaded, no library"
+            summary(Some("/lib/libnvidia-ml.so.1"), Some("580.1")),
+            "module 580.1, /lib/libnvidia-ml.so.1"
         );
-        let both = facts(Some("580.1"), Some("/lib/libnvidia-ml.so.1"));
-        assert_eq!(summary(&both), "module 580.1, /lib/libnvidia-ml.so.1");
     }
 }

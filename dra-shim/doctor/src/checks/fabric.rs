@@ -16,7 +16,8 @@ use crate::facts::fabric::FabricFacts;
 use crate::finding::{Finding, Severity};
 use crate::text::counted;
 
-pub(super) fn check(facts: &FabricFacts) -> AreaReport {
+/// `hanging`: a call of NVML on a GPU that does not return.
+pub(super) fn check(facts: &FabricFacts, hanging: Option<String>) -> AreaReport {
     match facts {
         FabricFacts::NoLibrary => AreaReport::skipped("not queried: no NVML library"),
         FabricFacts::OtherRoot => AreaReport::new("not queried: --root is not /", vec![not_read()]),
@@ -27,7 +28,7 @@ pub(super) fn check(facts: &FabricFacts) -> AreaReport {
             health_unknown,
         } => {
             let mut summary = summary(fabric, *gpus);
-            let mut findings: Vec<Finding> = fabric_finding(fabric).into_iter().collect();
+            let mut findings: Vec<Finding> = fabric_finding(fabric, hanging).into_iter().collect();
             if *health_unknown > 0 {
                 summary.push_str(", health not reported");
                 findings.push(no_health(*health_unknown));
@@ -69,14 +70,16 @@ fn no_health(gpus: usize) -> Finding {
     )
 }
 
-fn fabric_finding(fabric: &Fabric) -> Option<Finding> {
+fn fabric_finding(fabric: &Fabric, hanging: Option<String>) -> Option<Finding> {
     let severity = severity(fabric)?;
     let (id, fix) = (fabric.code(), fabric.hint());
+    let hanging = hanging.filter(|_| matches!(fabric, Fabric::NoAnswer { .. }));
+    let hanging = hanging.map_or_else(String::new, |hanging| format!("; {hanging}"));
     Some(Finding::new(
         severity,
         id,
         "NVLink fabric",
-        fabric.to_string(),
+        format!("{fabric}{hanging}"),
         fix,
     ))
 }
@@ -129,6 +132,10 @@ mod tests {
         clique_id: 0,
     };
 
+    fn check_alone(facts: &FabricFacts) -> AreaReport {
+        check(facts, None)
+    }
+
     fn checked(states: &[GpuFabricState]) -> AreaReport {
         let gpus: Vec<Gpu> = (0..)
             .zip(states)
@@ -142,7 +149,7 @@ mod tests {
                 }),
             })
             .collect();
-        check(&FabricFacts::Read {
+        check_alone(&FabricFacts::Read {
             fabric: Fabric::from_gpus(&gpus),
             gpus: Some(states.len()),
             health_unknown: 0,
@@ -196,7 +203,7 @@ mod tests {
 
     #[test]
     fn health_that_nvml_does_not_report_is_unknown() {
-        let report = check(&FabricFacts::Read {
+        let report = check_alone(&FabricFacts::Read {
             fabric: Fabric::from_gpus(&[Gpu {
                 id: GpuRef {
                     index: 0,
@@ -217,10 +224,33 @@ mod tests {
 
     #[test]
     fn nvml_that_was_not_queried_is_not_an_error() {
-        assert!(check(&FabricFacts::NoLibrary).skipped);
-        let other = check(&FabricFacts::OtherRoot);
+        assert!(check_alone(&FabricFacts::NoLibrary).skipped);
+        let other = check_alone(&FabricFacts::OtherRoot);
         assert_eq!(other.worst(), Some(Severity::Info));
-        let unreported = check(&FabricFacts::NoAnswer);
+        let unreported = check_alone(&FabricFacts::NoAnswer);
         assert_eq!(unreported.worst(), Some(Severity::Error));
+    }
+
+    #[test]
+    fn a_gpu_that_hangs_is_named_only_if_nvml_does_not_answer() {
+        let evidence = |fabric| {
+            let facts = FabricFacts::Read {
+                fabric,
+                gpus: None,
+                health_unknown: 0,
+            };
+            let found = check(&facts, Some("GPU 1: f did not return".to_owned())).findings;
+            found[0].evidence.clone()
+        };
+        let waits = Fabric::NoAnswer {
+            waited: std::time::Duration::from_secs(10),
+            call: Some("f"),
+        };
+        assert_eq!(
+            evidence(waits),
+            "NVML has not responded for 10 s (in f); GPU 1: f did not return"
+        );
+        let answers = evidence(Fabric::from_gpus(&[]));
+        assert_eq!(answers, "NVML sees no GPU on this node");
     }
 }

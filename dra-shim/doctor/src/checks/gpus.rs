@@ -10,26 +10,148 @@
 //! | `gpu-without-driver` | error | no kernel driver is bound to a GPU |
 //! | `gpu-other-driver` | error | another kernel driver is bound to a GPU, such as nouveau |
 //! | `gpu-not-enumerated` | error | the driver is bound to a GPU, but NVML does not enumerate it |
-//! | `gpu-without-identity` | error | a GPU has no minor or UUID, or shares one with another GPU: no container can get it |
+//! | `gpu-without-identity` | error | a GPU has no minor or UUID, or shares one with another GPU: no container can get it; an info if NVML, which may have them, was not called or fails as a whole |
 //! | `gpu-unreadable` | warning | other properties of a GPU cannot be read |
 //! | `gpu-needs-recovery` | error | the driver requires a reset or a reboot for a GPU |
 //! | `gpu-mig-pending` | warning | MIG mode changes at the next reset |
-//! | `mig-device-unusable` | warning | a MIG device is not published |
+//! | `mig-device-unusable` | info | DRA drivers do not publish a MIG device, but containers can use it |
+//!
+//! [`check`] leaves out what other areas report.
 
 use gpu_inventory::published::{identity, label, published};
 use gpu_inventory::{Fact, Failure, GpuFacts, Inventory, recovery_action};
+use imex_cdi::PROC_DEVICES;
+use nvml_clique::{Fabric, GpuFabricState, Pending};
 
+use crate::diagnosis::AreaReport;
 use crate::facts::driver::MODULE_VERSION;
 use crate::finding::Finding;
-use crate::text::counted;
+use crate::text::{and_more, counted};
+
+/// What the findings of other areas say, so that each cause is reported once.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Reported<'a> {
+    /// There is no usable library.
+    missing_library: bool,
+    /// Library and module have different versions.
+    version_mismatch: bool,
+    /// `/proc/devices` cannot be used.
+    device_list: bool,
+    /// What the fabric's area says about NVML.
+    fabric: Option<&'a Fabric>,
+}
+
+// === impl Reported ===
+
+// req: DOCTOR-13
+impl<'a> Reported<'a> {
+    pub(super) fn new(
+        driver: &AreaReport,
+        fabric: Option<&'a Fabric>,
+        channels: &AreaReport,
+    ) -> Self {
+        let has = |report: &AreaReport, is_it: fn(&Finding) -> bool| {
+            let mut findings = report.findings.iter();
+            findings.any(is_it)
+        };
+        Self {
+            missing_library: has(driver, |it| it.id.starts_with("nvml-")),
+            version_mismatch: has(driver, |it| it.id == VERSION_MISMATCH),
+            device_list: has(channels, |it| it.subject == PROC_DEVICES),
+            fabric,
+        }
+    }
+
+    fn nvml_fails(&self) -> bool {
+        let fails = |fabric: &Fabric| {
+            use Fabric::{NoAnswer, NoLibrary, NvmlFailed};
+            matches!(fabric, NoLibrary(_) | NvmlFailed(_) | NoAnswer { .. })
+        };
+        self.missing_library || self.fabric.is_some_and(fails)
+    }
+
+    /// Whether NVML's failure on this GPU is reported.
+    fn fails_on(&self, gpu: &GpuFacts) -> bool {
+        match self.fabric {
+            Some(Fabric::NoAnswer { .. }) => hanging_call(gpu).is_some(),
+            Some(Fabric::Pending(Pending::IncompleteRegistration { worst, others, .. })) => {
+                [worst].into_iter().chain(others).any(|it| {
+                    matches!(it.state, GpuFabricState::Unreadable(_))
+                        && gpu.index == Fact::Known(it.gpu.index)
+                })
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The beginning of the reason of a call that was not made. Its cause follows.
+const NOT_CALLED: &str = "was not called, because ";
+
+const VERSION_MISMATCH: &str = "driver-version-mismatch";
+
+/// The id of the finding for a GPU that a container cannot get, whatever its severity.
+pub const GPU_WITHOUT_IDENTITY: &str = "gpu-without-identity";
+
+/// Checks the GPUs, apart from what is reported.
+pub(super) fn check(inventory: &Inventory, reported: Reported<'_>) -> AreaReport {
+    // The area of the driver has a finding.
+    if inventory.driver.module == Fact::Absent {
+        return AreaReport::skipped("not examined: the nvidia module is not loaded");
+    }
+    AreaReport::new(summary(inventory), findings(inventory, reported))
+}
+
+/// The numbers of GPUs and MIG devices, and of GPUs that cannot be read, which another area may report.
+fn summary(inventory: &Inventory) -> String {
+    let gpus = &inventory.gpus;
+    if gpus.is_empty() {
+        return "none".to_owned();
+    }
+    let mig = gpus.iter().filter_map(|gpu| gpu.mig.known());
+    let mig = mig.flat_map(|mig| mig.devices.iter().filter_map(Fact::known));
+    let unreadable = gpus.iter().filter(|gpu| gpu.failures().next().is_some());
+    let (mig, unreadable) = (mig.count(), unreadable.count());
+    let mut parts = vec![counted(gpus.len(), "GPU")];
+    if mig > 0 {
+        parts.push(counted(mig, "MIG device"));
+    }
+    if unreadable > 0 {
+        parts.push(format!("{unreadable} unreadable"));
+    }
+    parts.join(", ")
+}
+
+/// The first call of NVML that does not return, with its GPU, and the number of other such GPUs.
+pub(super) fn hanging(inventory: &Inventory) -> Option<String> {
+    let gpus = inventory.gpus.iter();
+    let mut hanging = gpus.filter_map(|gpu| Some((gpu, hanging_call(gpu)?)));
+    let (gpu, call) = hanging.next()?;
+    Some(format!(
+        "{}: {}{}",
+        subject(gpu),
+        cause(call),
+        and_more(hanging.count())
+    ))
+}
+
+/// A call that did not return, or one that was not made because of it.
+fn hanging_call(gpu: &GpuFacts) -> Option<&Failure> {
+    gpu.failures()
+        .find(|failure| failure.reason.contains("did not return"))
+}
 
 /// The problems of a host's GPUs, causes first.
 pub fn gpu_findings(inventory: &Inventory) -> Vec<Finding> {
+    findings(inventory, Reported::default())
+}
+
+fn findings(inventory: &Inventory, reported: Reported<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = [
         missing_module(inventory),
-        failed_nvml(inventory),
-        version_mismatch(inventory),
-        unreadable_driver(inventory),
+        failed_nvml(inventory).filter(|_| !reported.nvml_fails()),
+        version_mismatch(inventory).filter(|_| !reported.version_mismatch),
+        unreadable_driver(inventory, reported),
     ]
     .into_iter()
     .flatten()
@@ -37,7 +159,7 @@ pub fn gpu_findings(inventory: &Inventory) -> Vec<Finding> {
     let nvml_works = inventory.driver.gpu_count.known().is_some();
     for gpu in &inventory.gpus {
         match gpu.index.known() {
-            Some(_) => findings.extend(enumerated(inventory, gpu)),
+            Some(_) => findings.extend(enumerated(inventory, gpu, reported)),
             None => findings.extend(not_enumerated(inventory, gpu, nvml_works)),
         }
     }
@@ -75,7 +197,7 @@ fn version_mismatch(inventory: &Inventory) -> Option<Finding> {
     let nvml = inventory.driver.nvml.known()?;
     (module != nvml).then(|| {
         Finding::error(
-            "driver-version-mismatch",
+            VERSION_MISMATCH,
             "NVML",
             format!("NVML has version {nvml}, but the kernel module has {module}"),
             "reboot, or reload the nvidia modules, so that both have the same version",
@@ -84,12 +206,16 @@ fn version_mismatch(inventory: &Inventory) -> Option<Finding> {
 }
 
 /// Versions and majors. A failure of NVML as a whole is a finding of its own.
-fn unreadable_driver(inventory: &Inventory) -> Option<Finding> {
+fn unreadable_driver(inventory: &Inventory, reported: Reported<'_>) -> Option<Finding> {
     let driver = &inventory.driver;
     let nvml_works = driver.gpu_count.known().is_some();
     let of_nvml = [driver.nvml.failure(), driver.cuda.failure()];
     let of_nvml = of_nvml.into_iter().filter(|_| nvml_works);
-    let of_files = [driver.module.failure(), inventory.host.majors.failure()];
+    let majors = inventory.host.majors.failure();
+    let of_files = [
+        driver.module.failure(),
+        majors.filter(|_| !reported.device_list),
+    ];
     let failures: Vec<&Failure> = of_files.into_iter().chain(of_nvml).flatten().collect();
     let first = failures.first()?;
     let texts: Vec<String> = failures.iter().map(ToString::to_string).collect();
@@ -101,7 +227,8 @@ fn unreadable_driver(inventory: &Inventory) -> Option<Finding> {
     ))
 }
 
-fn is_passed_through(gpu: &GpuFacts) -> bool {
+/// Whether a driver for virtual machines is bound to the GPU.
+pub(super) fn is_passed_through(gpu: &GpuFacts) -> bool {
     let driver = gpu.pci_driver.known();
     driver.is_some_and(|driver| driver.contains("vfio"))
 }
@@ -145,21 +272,35 @@ fn not_enumerated(inventory: &Inventory, gpu: &GpuFacts, nvml_works: bool) -> Op
     }
 }
 
-fn enumerated(inventory: &Inventory, gpu: &GpuFacts) -> Vec<Finding> {
+fn enumerated(inventory: &Inventory, gpu: &GpuFacts, reported: Reported<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = without_identity(inventory, gpu).into_iter().collect();
+    let identity = findings.first().map(|it| it.evidence.clone());
     if findings.is_empty() {
         findings.extend(unusable_mig_devices(inventory, gpu));
     }
-    findings.extend(unreadable(gpu));
+    if !reported.fails_on(gpu) {
+        findings.extend(unreadable(gpu, &identity.unwrap_or_default()));
+    }
     findings.extend(recovery(gpu));
     findings.extend(pending_mig(gpu));
     findings
 }
 
+/// Before the driver has initialised a GPU, its files have no UUID, but NVML initialises the GPU.
 fn without_identity(inventory: &Inventory, gpu: &GpuFacts) -> Option<Finding> {
     let reason = identity(inventory, gpu).err()?;
+    let nvml_works = inventory.driver.gpu_count.known().is_some();
+    let is_complete = gpu.minor.known().is_some() && gpu.uuid.known().is_some();
+    if !nvml_works && !is_complete {
+        return Some(Finding::info(
+            GPU_WITHOUT_IDENTITY,
+            subject(gpu),
+            format!("without NVML, {reason}"),
+            "run cdi-gen on the host itself, without --root: NVML has this property",
+        ));
+    }
     Some(Finding::error(
-        "gpu-without-identity",
+        GPU_WITHOUT_IDENTITY,
         subject(gpu),
         reason,
         "see dmesg for lines of NVRM and Xid; then reset the GPU (nvidia-smi --gpu-reset) or reboot",
@@ -181,20 +322,22 @@ fn unusable_mig_devices(inventory: &Inventory, gpu: &GpuFacts) -> Vec<Finding> {
         ..inventory.clone()
     };
     let skipped = published(&one).skipped.into_iter().map(|skipped| {
-        Finding::warning(
+        Finding::info(
             "mig-device-unusable",
             &name,
-            skipped.reason,
-            "nothing, if it is meant to be so; otherwise delete the MIG device and create one whose compute instance has all slices",
+            format!("{}: DRA drivers do not publish it", skipped.reason),
+            "nothing, if no claim is to get it; otherwise delete the MIG device and create one whose compute instance has all slices",
         )
     });
     skipped.collect()
 }
 
-fn unreadable(gpu: &GpuFacts) -> Option<Finding> {
-    let failures = failures(gpu);
+/// The failures that are not in `reported`, the evidence of another finding.
+fn unreadable(gpu: &GpuFacts, reported: &str) -> Option<Finding> {
+    let mut failures = failures(gpu);
+    failures.retain(|failure| !reported.contains(&failure.to_string()));
     let first = failures.first()?;
-    let texts: Vec<String> = failures.iter().map(ToString::to_string).collect();
+    let texts: Vec<String> = failures.iter().map(cause).collect();
     Some(Finding::warning(
         "gpu-unreadable",
         subject(gpu),
@@ -203,15 +346,25 @@ fn unreadable(gpu: &GpuFacts) -> Option<Finding> {
     ))
 }
 
-/// The failures of a GPU's facts. Those of calls that were not made are left out: the first failure is their cause.
+/// The failures of a GPU's facts. Those of calls that were not made are left out: the first failure is their cause. One
+/// is kept if its cause is no failure, because a file has the fact.
 fn failures(gpu: &GpuFacts) -> Vec<Failure> {
     let mut failures: Vec<Failure> = gpu.failures().cloned().collect();
     failures.dedup();
-    let is_consequence = |failure: &Failure| failure.reason.starts_with("was not called");
-    if failures.iter().any(|failure| !is_consequence(failure)) {
+    let is_consequence = |failure: &Failure| failure.reason.starts_with(NOT_CALLED);
+    if failures.iter().all(is_consequence) {
+        failures.truncate(1);
+    } else {
         failures.retain(|failure| !is_consequence(failure));
     }
     failures
+}
+
+/// The failure, or that of the call because of which this one was not made.
+fn cause(failure: &Failure) -> String {
+    let cause = failure.reason.strip_prefix(NOT_CALLED);
+    let cause = cause.filter(|cause| cause.starts_with("nvml"));
+    cause.map_or_else(|| failure.to_string(), str::to_owned)
 }
 
 fn recovery(gpu: &GpuFacts) -> Option<Finding> {

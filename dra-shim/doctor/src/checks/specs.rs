@@ -254,7 +254,7 @@ fn check_paths(file: &SpecFileFacts, driver_version: Option<&str>) -> Option<Fin
             and_more(others.len()),
             old.unwrap_or_default()
         ),
-        rewrite_fix(spec, &file.path),
+        rewrite_fix(spec, &file.path, &file.missing_paths),
     ))
 }
 

@@ -182,7 +182,7 @@ pub struct MigFacts {
     /// The profiles that the GPU offers, in the order of their indices.
     #[serde(default)]
     pub profiles: Fact<Vec<MigProfile>>,
-    /// The MIG devices that exist. One that cannot be read is a failure.
+    /// The MIG devices, by NVML's index. Absent: no device has this index. One that cannot be read is a failure.
     #[serde(default)]
     pub devices: Vec<Fact<MigDevice>>,
 }

@@ -35,13 +35,29 @@ const MAX_BYTES: u64 = 1 << 20;
 /// `/proc` and `/sys`, or directories in their place.
 #[derive(Debug, Clone)]
 pub(crate) struct HostFiles {
-    pub(crate) proc: PathBuf,
-    pub(crate) sys: PathBuf,
+    proc: HostPath,
+    sys: HostPath,
+}
+
+/// A file of the host.
+#[derive(Debug, Clone)]
+struct HostPath {
+    /// Where this process finds it.
+    here: PathBuf,
+    /// The host's own path, which failures have.
+    name: PathBuf,
 }
 
 // === impl HostFiles ===
 
 impl HostFiles {
+    pub(crate) fn new(proc: &Path, sys: &Path) -> Self {
+        Self {
+            proc: HostPath::new(proc, "/proc"),
+            sys: HostPath::new(sys, "/sys"),
+        }
+    }
+
     pub(crate) fn host(&self) -> HostFacts {
         HostFacts {
             boot_id: text(&self.proc.join("sys/kernel/random/boot_id")),
@@ -77,28 +93,52 @@ impl HostFiles {
 
     fn has_iommu(&self) -> Fact<bool> {
         let path = self.sys.join("kernel/iommu_groups");
-        match fs::read_dir(&path) {
+        match fs::read_dir(&path.here) {
             Ok(mut groups) => Fact::Known(groups.next().is_some()),
             Err(error) => from_error(&path, &error),
         }
     }
 }
 
+// === impl HostPath ===
+
+impl HostPath {
+    fn new(here: &Path, name: &str) -> Self {
+        Self {
+            here: here.to_owned(),
+            name: name.into(),
+        }
+    }
+
+    fn join(&self, inside: impl AsRef<Path>) -> Self {
+        Self {
+            here: self.here.join(&inside),
+            name: self.name.join(&inside),
+        }
+    }
+}
+
 /// The entries of a directory that are named after PCI functions. A directory that cannot be read has none.
-fn addresses(dir: &Path) -> Vec<(PciAddress, PathBuf)> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    let address = |entry: &fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+fn addresses(dir: &HostPath) -> Vec<(PciAddress, HostPath)> {
+    let entries = fs::read_dir(&dir.here).into_iter().flatten().flatten();
     entries
-        .filter_map(|entry| Some((address(&entry)?, entry.path())))
+        .filter_map(|entry| {
+            let name = entry.file_name();
+            let address = name.to_str()?.parse().ok()?;
+            Some((address, dir.join(name)))
+        })
         .collect()
 }
 
-fn is_gpu(device: &Path) -> bool {
+fn is_gpu(device: &HostPath) -> bool {
     let id = |file: &str| hex(&device.join(file)).known().copied();
-    id("vendor") == Some(VENDOR) && id("class").is_some_and(|it| CLASSES.contains(&(it >> 8)))
+    // A virtual function of a GPU is given to a virtual machine, which has no such link.
+    let is_virtual = device.join("physfn").here.is_symlink();
+    let is_display = id("class").is_some_and(|it| CLASSES.contains(&(it >> 8)));
+    id("vendor") == Some(VENDOR) && is_display && !is_virtual
 }
 
-fn read_sysfs(device: &Path, facts: &mut FileFacts) {
+fn read_sysfs(device: &HostPath, facts: &mut FileFacts) {
     facts.device_id = hex(&device.join("device"));
     facts.pci_driver = link_name(&device.join("driver"));
     facts.pcie_root = pcie_root(device);
@@ -113,15 +153,15 @@ fn read_sysfs(device: &Path, facts: &mut FileFacts) {
 }
 
 /// The nodes of the directory `drm` of a function, by name.
-fn drm_nodes(dir: &Path) -> Fact<Vec<DrmNode>> {
-    let entries = match fs::read_dir(dir) {
+fn drm_nodes(dir: &HostPath) -> Fact<Vec<DrmNode>> {
+    let entries = match fs::read_dir(&dir.here) {
         Ok(entries) => entries,
         Err(error) => return from_error(dir, &error),
     };
     let node = |entry: fs::DirEntry| {
         let name = entry.file_name().into_string().ok()?;
         let is_node = name.starts_with("card") || name.starts_with("renderD");
-        let numbers = text(&entry.path().join("dev"));
+        let numbers = text(&dir.join(&name).join("dev"));
         let (major, minor) = numbers.known()?.split_once(':')?;
         is_node.then_some(DrmNode {
             name,
@@ -135,8 +175,8 @@ fn drm_nodes(dir: &Path) -> Fact<Vec<DrmNode>> {
 }
 
 /// The first directory below `devices` on the path of the device, such as `pci0000:64`.
-fn pcie_root(device: &Path) -> Fact<String> {
-    let path = match fs::canonicalize(device) {
+fn pcie_root(device: &HostPath) -> Fact<String> {
+    let path = match fs::canonicalize(&device.here) {
         Ok(path) => path,
         Err(error) => return from_error(device, &error),
     };
@@ -147,7 +187,7 @@ fn pcie_root(device: &Path) -> Fact<String> {
 }
 
 /// Reads the driver's file about a GPU, which exists even if NVML cannot open the GPU.
-fn read_information(path: &Path, facts: &mut FileFacts) {
+fn read_information(path: &HostPath, facts: &mut FileFacts) {
     let information = text(path);
     let value = |key: &str| {
         information.clone().and_then(|text| {
@@ -176,8 +216,8 @@ fn read_information(path: &Path, facts: &mut FileFacts) {
 }
 
 /// The text of a file without white space around it. A file that does not exist is absent.
-fn text(path: &Path) -> Fact<String> {
-    match read_bounded(path, MAX_BYTES) {
+fn text(path: &HostPath) -> Fact<String> {
+    match read_bounded(&path.here, MAX_BYTES) {
         Ok(bytes) => Fact::Known(String::from_utf8_lossy(&bytes).trim().to_owned()),
         Err(ReadError::Io(error)) => from_error(path, &error),
         Err(error) => failed(path, &format!("cannot be read: {error}")),
@@ -185,7 +225,7 @@ fn text(path: &Path) -> Fact<String> {
 }
 
 /// A number such as `0x10de`.
-fn hex(path: &Path) -> Fact<u32> {
+fn hex(path: &HostPath) -> Fact<u32> {
     text(path).and_then(|text| {
         let digits = text.strip_prefix("0x").unwrap_or(&text);
         match u32::from_str_radix(digits, 16) {
@@ -195,8 +235,8 @@ fn hex(path: &Path) -> Fact<u32> {
     })
 }
 
-fn link_name(path: &Path) -> Fact<String> {
-    match fs::read_link(path) {
+fn link_name(path: &HostPath) -> Fact<String> {
+    match fs::read_link(&path.here) {
         Ok(target) => target.file_name().map_or(Fact::Absent, |name| {
             Fact::Known(name.to_string_lossy().into_owned())
         }),
@@ -204,22 +244,22 @@ fn link_name(path: &Path) -> Fact<String> {
     }
 }
 
-fn parsed<T: std::str::FromStr>(path: &Path, text: &str) -> Fact<T> {
+fn parsed<T: std::str::FromStr>(path: &HostPath, text: &str) -> Fact<T> {
     match text.parse() {
         Ok(value) => Fact::Known(value),
         Err(_) => failed(path, &format!("has {text:?} instead of a number")),
     }
 }
 
-fn from_error<T>(path: &Path, error: &io::Error) -> Fact<T> {
+fn from_error<T>(path: &HostPath, error: &io::Error) -> Fact<T> {
     if error.kind() == io::ErrorKind::NotFound {
         return Fact::Absent;
     }
     failed(path, &format!("cannot be read: {error}"))
 }
 
-fn failed<T>(path: &Path, reason: &str) -> Fact<T> {
-    Fact::Failed(Failure::new(path.display().to_string(), reason))
+fn failed<T>(path: &HostPath, reason: &str) -> Fact<T> {
+    Fact::Failed(Failure::new(path.name.display().to_string(), reason))
 }
 
 fn total_memory(meminfo: &str) -> Fact<u64> {

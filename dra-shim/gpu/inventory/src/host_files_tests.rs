@@ -22,9 +22,9 @@ fn the_modules_version_is_found_in_either_form_of_the_line() {
 #[test]
 fn an_uninitialised_gpu_has_a_minor_and_no_uuid() {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("information");
+    let path = HostPath::new(&dir.path().join("information"), "/proc/information");
     let text = "Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   \t\t 139\nGPU UUID: \t GPU-????????-????-????-????-????????????\nDevice Minor: \t 3\n";
-    fs::write(&path, text).unwrap();
+    fs::write(&path.here, text).unwrap();
     let mut facts = FileFacts::default();
     read_information(&path, &mut facts);
     assert_eq!(facts.minor, Fact::Known(3));
@@ -59,18 +59,30 @@ fn a_malformed_file_fails_and_costs_only_its_fact() {
     ] {
         fs::write(dir.path().join(file), text).unwrap();
     }
-    assert!(is_gpu(dir.path()));
+    let device = HostPath::new(dir.path(), "/sys/gpu");
+    assert!(is_gpu(&device));
     let mut facts = FileFacts::default();
-    read_sysfs(dir.path(), &mut facts);
-    let text = |fact: &Fact<u32>| fact.failure().map(ToString::to_string);
-    let at = |file: &str| dir.path().join(file).display().to_string();
+    read_sysfs(&device, &mut facts);
+    let text = |fact: &Fact<u32>| fact.failure().unwrap().to_string();
+    // The host's own paths, wherever its files are read.
     assert_eq!(
         text(&facts.device_id),
-        Some(format!("{} is not a hexadecimal number", at("device")))
+        "/sys/gpu/device is not a hexadecimal number"
     );
     assert_eq!(
         text(&facts.numa_node),
-        Some(format!("{} has \"x\" instead of a number", at("numa_node")))
+        "/sys/gpu/numa_node has \"x\" instead of a number"
     );
     assert_eq!(facts.pci_driver, Fact::Absent);
+}
+
+#[test]
+fn a_virtual_function_is_no_gpu_of_its_host() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("vendor"), "0x10de\n").unwrap();
+    fs::write(dir.path().join("class"), "0x030200\n").unwrap();
+    let device = HostPath::new(dir.path(), "/sys/gpu");
+    assert!(is_gpu(&device));
+    std::os::unix::fs::symlink("../0000:18:00.0", dir.path().join("physfn")).unwrap();
+    assert!(!is_gpu(&device));
 }

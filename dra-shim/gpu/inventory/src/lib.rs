@@ -43,6 +43,7 @@ pub use nodes::{MissingNode, Node, common_nodes, gpu_nodes, mig_nodes};
 pub use nvml_names::{addressing_mode, architecture, brand, recovery_action};
 pub use nvml_session::{
     Fact, Failure, GpuInstance, GpuInstanceProfile, MigDevice, NvmlCode, Placement,
+    serve_if_started,
 };
 pub use pci_address::{InvalidPciAddress, PciAddress};
 pub use read::{Sources, read};

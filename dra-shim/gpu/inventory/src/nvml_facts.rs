@@ -176,6 +176,7 @@ impl GpuReader<'_> {
         Fact::Known(profiles)
     }
 
+    /// By index, up to the last one.
     fn devices(&mut self) -> Vec<Fact<nvml_session::MigDevice>> {
         let count = match self.ask::<u32>(Property::MaxMigDevices) {
             Fact::Known(count) => count.min(MAX_MIG_DEVICES),
@@ -183,7 +184,10 @@ impl GpuReader<'_> {
             Fact::Failed(failure) => return vec![Fact::Failed(failure)],
         };
         let devices = (0..count).map(|index| self.ask(Property::MigDevice(index)));
-        devices.filter(|device| *device != Fact::Absent).collect()
+        let mut devices: Vec<_> = devices.collect();
+        let last = devices.iter().rposition(|device| *device != Fact::Absent);
+        devices.truncate(last.map_or(0, |last| last + 1));
+        devices
     }
 }
 

@@ -79,7 +79,14 @@ fn add_gpu(inventory: &Inventory, gpu: &GpuFacts, published: &mut Published) {
         Some(mig) => {
             let memory = own_memory(inventory, gpu).unwrap_or(0);
             for device in &mig.devices {
-                match mig::mig_device(&inventory.driver, gpu, (minor, uuid), mig, memory, device) {
+                let device = match device {
+                    Fact::Known(device) => {
+                        mig::mig_device(&inventory.driver, gpu, (minor, uuid), mig, memory, device)
+                    }
+                    Fact::Failed(failure) => Err(format!("a MIG device cannot be read: {failure}")),
+                    Fact::Absent => continue,
+                };
+                match device {
                     Ok(device) => published.devices.push(device),
                     Err(reason) => published.skip(gpu, reason),
                 }

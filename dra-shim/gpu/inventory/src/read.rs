@@ -44,7 +44,8 @@ impl Sources {
     }
 }
 
-/// Reads the GPUs of a host. It never fails: what cannot be read is a failure in its place.
+/// Reads the GPUs of a host. It never fails: what cannot be read is a failure in its place. Failures have the host's
+/// own paths, `/proc` and `/sys`.
 ///
 /// Blocks for as long as the driver does, at most three times [`Sources::deadline`].
 pub fn read(sources: &Sources) -> Inventory {
@@ -55,10 +56,7 @@ pub fn read(sources: &Sources) -> Inventory {
         program,
         deadline,
     } = sources;
-    let files = HostFiles {
-        proc: proc.clone(),
-        sys: sys.clone(),
-    };
+    let files = HostFiles::new(proc, sys);
     let (driver, nvml) = match (program, driver_root.find_library()) {
         (None, _) => (DriverFacts::default(), Vec::new()),
         (Some(_), Err(error)) => {

@@ -6,11 +6,13 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 use serde_json::Value;
 
 use super::query::Query;
+use crate::current_call::CurrentCall;
 use crate::driver_root::DriverRoot;
 use crate::fact::{Fact, Failure};
 use crate::nvml::Nvml;
@@ -23,12 +25,21 @@ pub(super) const MARK: &str = "NVML_SESSION_PROCESS";
 /// The name of the process for people, its first argument.
 pub(super) const NAME: &str = "nvml-session-process";
 
+/// Whether this process has called [`serve_if_started`].
+static CALLED: AtomicBool = AtomicBool::new(false);
+
 /// Serves a session if this process was started as an [`NvmlProcess`](super::NvmlProcess), and then returns its exit
 /// code. `None` in all other processes.
 ///
 /// Call it at the beginning of `main`, before other threads and files exist.
 pub fn serve_if_started() -> Option<ExitCode> {
+    CALLED.store(true, Ordering::Relaxed);
     env::var_os(MARK).map(|_| serve())
+}
+
+/// Whether this program, started again, would serve a session. Any other program would do its own work once more.
+pub(super) fn this_program_serves() -> bool {
+    CALLED.load(Ordering::Relaxed)
 }
 
 /// Serves a session on the socket that is the standard input.
@@ -41,14 +52,15 @@ pub(super) fn serve() -> ExitCode {
     }
 }
 
-/// Answers a line with the driver root, then each query, until the parent closes the socket.
+/// Answers a line with the driver root, then each query, until the parent closes the socket. Announces each call.
 fn serve_on(socket: &UnixStream) -> io::Result<()> {
     let mut lines = BufReader::new(socket).lines();
     let Some(root) = lines.next() else {
         return Ok(());
     };
     let root: PathBuf = serde_json::from_str(&root?)?;
-    let session = match Nvml::new(DriverRoot::new(root)).open() {
+    let calls = CurrentCall::announced_on(socket.try_clone()?);
+    let session = match Nvml::tracked(DriverRoot::new(root), calls).open() {
         Ok(session) => session,
         Err(error) => return answer(socket, &Fact::<Value>::Failed(failure(error))),
     };

@@ -55,6 +55,21 @@ impl MockHost {
         symlink(format!("libcuda.so.{version}"), dir.join("libcuda.so.1")).unwrap();
     }
 
+    /// A command that runs the program in its arguments where `/proc` and `/sys` are this host's. Needs root.
+    pub fn command(&self) -> Command {
+        let script = "set -e
+            mount --make-rprivate /
+            mount --bind \"$0/proc/devices\" /proc/devices
+            mount --bind \"$0/proc/driver\" /proc/driver
+            mount --bind \"$0/sys\" /sys
+            exec \"$@\"";
+        let mut command = Command::new("unshare");
+        command
+            .args(["--mount", "sh", "-c", script])
+            .arg(self.path(""));
+        command
+    }
+
     /// Removes a file or a directory.
     pub fn remove(&self, path: &str) {
         let path = self.path(path);

@@ -35,16 +35,14 @@ pub fn make_probe_image(host: &MockHost, image: &Path) {
 
 /// Runs `cdi-gen generate gpu` where `/proc` and `/sys` are the mock host's. Needs root.
 pub fn generate_gpu_spec(cdi_gen: &Path, host: &MockHost, hook: &Path, spec: &Path) -> Output {
-    let script = "set -e
-        mount --make-rprivate /
-        mount --bind \"$1/proc/devices\" /proc/devices
-        mount --bind \"$1/proc/driver\" /proc/driver
-        mount --bind \"$1/sys\" /sys
-        exec \"$2\" generate gpu --driver-root \"$1\" --hook \"$3\" --output \"$4\"";
-    Command::new("unshare")
-        .args(["--mount", "sh", "-c", script, "sh"])
+    host.command()
+        .arg(cdi_gen)
+        .args(["generate", "gpu", "--driver-root"])
         .arg(host.path(""))
-        .args([cdi_gen, hook, spec])
+        .arg("--hook")
+        .arg(hook)
+        .arg("--output")
+        .arg(spec)
         .output()
         .unwrap()
 }

@@ -25,6 +25,16 @@ pub(super) struct Destination<'a> {
     /// A file, or `-` for stdout.
     pub(super) output: &'a Path,
     pub(super) format: Format,
+    pub(super) hints: Hints,
+}
+
+/// What to do about a spec that is not written.
+#[derive(Clone, Copy)]
+pub(super) struct Hints {
+    /// It is too long.
+    pub(super) too_long: &'static str,
+    /// Another file defines one of its devices.
+    pub(super) conflict: &'static str,
 }
 
 /// Writes the spec to stdout or a file. `dirs` are the host's CDI directories; the file may be in
@@ -38,9 +48,10 @@ pub(super) fn write(
     let Destination {
         output: path,
         format,
+        hints,
     } = *destination;
     if path == Path::new("-") {
-        let bytes = loadable(text(spec, format))?;
+        let bytes = loadable(text(spec, format), hints)?;
         return stdout.write_all(&bytes).map_err(Failure::stdout);
     }
     let name = path.file_name().and_then(|name| name.to_str());
@@ -50,16 +61,19 @@ pub(super) fn write(
     })?;
     check_regular(path)?;
     if is_spec_name(name) {
-        check_conflicts(path, spec, dirs)?;
+        check_conflicts(path, spec, dirs, hints)?;
     } else {
         note(&format!(
             "runtimes will not read {name}: its name does not end in .json or .yaml"
         ));
     }
-    let bytes = loadable(match format {
-        Format::Json => spec.to_json(),
-        Format::Yaml => text(spec, format),
-    })?;
+    let bytes = loadable(
+        match format {
+            Format::Json => spec.to_json(),
+            Format::Yaml => text(spec, format),
+        },
+        hints,
+    )?;
     let dir = OsDir::open(directory_of(path));
     let written = dir.and_then(|dir| replace(&dir, name, &bytes));
     written.map_err(|error| {
@@ -79,14 +93,13 @@ fn text(spec: &Spec, format: Format) -> Vec<u8> {
 }
 
 /// Refuses a spec that is too long for cdi-gen and runtimes to load.
-fn loadable(bytes: Vec<u8>) -> Result<Vec<u8>, Failure> {
+fn loadable(bytes: Vec<u8>, hints: Hints) -> Result<Vec<u8>, Failure> {
     let len = bytes.len();
     if len as u64 <= MAX_SPEC_LEN {
         return Ok(bytes);
     }
     let message = format!("the spec has {len} bytes; the limit is {MAX_SPEC_LEN}");
-    Err(Failure::new(Outcome::Usage, message)
-        .hint("pass fewer channels, or split them into several files"))
+    Err(Failure::new(Outcome::Usage, message).hint(hints.too_long))
 }
 
 /// Returns an error if the path exists and is not a regular file, such as /dev/null or a link.
@@ -114,7 +127,12 @@ fn replace(dir: &OsDir, name: &str, bytes: &[u8]) -> Result<(), durable_file::Er
 /// Checks the spec against the others in its directory, if that is one of the host's CDI
 /// directories. A conflict is an error. Files that cannot be compared, and devices that are lost
 /// with the replaced file, are reported.
-fn check_conflicts(path: &Path, spec: &Spec, dirs: &[PathBuf]) -> Result<(), Failure> {
+fn check_conflicts(
+    path: &Path,
+    spec: &Spec,
+    dirs: &[PathBuf],
+    hints: Hints,
+) -> Result<(), Failure> {
     let Ok(parent) = fs::canonicalize(directory_of(path)) else {
         return Ok(());
     };
@@ -128,7 +146,7 @@ fn check_conflicts(path: &Path, spec: &Spec, dirs: &[PathBuf]) -> Result<(), Fai
         .filter(|file| file.priority == priority)
         .partition(|file| file.path.file_name() == path.file_name());
     for other in others {
-        refuse_conflict(spec, other)?;
+        refuse_conflict(spec, other, hints)?;
     }
     for file in old {
         warn_lost_devices(spec, file);
@@ -138,7 +156,7 @@ fn check_conflicts(path: &Path, spec: &Spec, dirs: &[PathBuf]) -> Result<(), Fai
 
 /// An error if another file of the directory defines one of the devices: neither
 /// would resolve.
-fn refuse_conflict(spec: &Spec, file: &SpecFile) -> Result<(), Failure> {
+fn refuse_conflict(spec: &Spec, file: &SpecFile, hints: Hints) -> Result<(), Failure> {
     let other = match &file.spec {
         Ok(other) => other,
         Err(error) => {
@@ -159,9 +177,7 @@ fn refuse_conflict(spec: &Spec, file: &SpecFile) -> Result<(), Failure> {
                 "{path} already defines {kind}={name}; with both files, the device would not \
                  resolve"
             );
-            let hint =
-                "leave this device out, remove it from the other file, or choose another --kind";
-            Err(Failure::new(Outcome::Findings, message).hint(hint))
+            Err(Failure::new(Outcome::Findings, message).hint(hints.conflict))
         }
         None => Ok(()),
     }

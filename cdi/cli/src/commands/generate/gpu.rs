@@ -11,17 +11,16 @@ use std::path::{Path, PathBuf};
 
 use dra_common::error_chain;
 use gpu_inventory::{Fact, Inventory, common_nodes, read};
-use host_doctor::{Host, Severity, gpu_findings};
+use host_doctor::{GPU_WITHOUT_IDENTITY, Host, Severity, gpu_findings, gpu_sources};
 use imex_cdi::{ContainerEdits, Spec, SpecError};
 use nvidia_driver_files::{DriverFiles, DriverVersion, RuntimePaths, find_version};
 use nvml_session::DriverRoot;
 
-use super::destination::{self, Destination};
+use super::destination::{self, Destination, Hints};
 use super::driver::Driver;
-use super::gpu_devices::{Devices, cdi_nodes, missing};
+use super::gpu_devices::{DeviceMaker, Devices, cdi_nodes, missing};
 use super::kind::check_kind;
 use crate::args::GenerateGpu;
-use crate::commands::gpus::sources;
 use crate::host_specs::HostSpecs;
 use crate::outcome::{Failure, Outcome};
 use crate::terminal::note;
@@ -30,7 +29,7 @@ pub(super) fn run(args: &GenerateGpu, stdout: &mut impl Write) -> Result<Outcome
     let specs = HostSpecs::open(&args.specs)?;
     specs.check_root()?;
     check_kind(&args.kind)?;
-    let sources = sources(&args.specs.root, &args.driver_root);
+    let sources = gpu_sources(&specs.host, &args.driver_root);
     let inventory = read(&sources);
     // Which GPUs have MIG mode is unknown, and so what a whole GPU is.
     if let Some(failure) = inventory.driver.gpu_count.failure() {
@@ -40,7 +39,7 @@ pub(super) fn run(args: &GenerateGpu, stdout: &mut impl Write) -> Result<Outcome
     let root = root_with_driver(&sources.driver_root);
     let version = driver_version(&inventory, &root)?;
     let files = DriverFiles::find(&root, &version);
-    let is_clean = report(&inventory, &files, &specs, &args.hook);
+    let mut is_clean = report(&inventory, &files, &specs, &args.hook);
 
     let runtime = RuntimePaths {
         driver_root: &host_name(&args.specs.root, root.path()),
@@ -50,7 +49,17 @@ pub(super) fn run(args: &GenerateGpu, stdout: &mut impl Write) -> Result<Outcome
     let params = Driver::read(sources.proc.clone())?.params();
     let common = common_nodes(&inventory.host).map_err(|error| missing(&error))?;
     edits.device_nodes = cdi_nodes(&common, params);
-    let devices = Devices::new(&inventory, &sources.proc, runtime, params).all()?;
+    let maker = DeviceMaker {
+        inventory: &inventory,
+        proc: &sources.proc,
+        runtime,
+        params,
+    };
+    let Devices { devices, left_out } = maker.all()?;
+    for problem in &left_out {
+        note(problem);
+        is_clean = false;
+    }
     if devices.is_empty() {
         let message = "this host has no GPU that a container can use";
         return Err(Failure::new(Outcome::Findings, message).hint("run cdi-gen gpus"));
@@ -59,6 +68,10 @@ pub(super) fn run(args: &GenerateGpu, stdout: &mut impl Write) -> Result<Outcome
     let destination = Destination {
         output: &args.output,
         format: args.format,
+        hints: Hints {
+            too_long: "write it to a file (--output) as JSON, which is shortest without line breaks",
+            conflict: "replace the other file (pass it as --output), remove that file, or choose another --kind",
+        },
     };
     destination::write(&destination, &spec, &specs.dirs(), stdout)?;
     Ok(Outcome::of(is_clean))
@@ -99,7 +112,9 @@ fn driver_version(inventory: &Inventory, root: &DriverRoot) -> Result<DriverVers
         }
         Fact::Failed(failure) => {
             let message = format!("the kernel module's version is unknown: {failure}");
-            return Err(Failure::new(Outcome::Io, message).hint("run cdi-gen as root"));
+            return Err(Failure::new(Outcome::Io, message).hint(
+                "run cdi-gen as root; if the file has no version, reload the nvidia module",
+            ));
         }
         Fact::Absent => {}
     }
@@ -115,7 +130,7 @@ fn report(inventory: &Inventory, files: &DriverFiles, specs: &HostSpecs, hook: &
         note(&text);
     };
     for finding in gpu_findings(inventory) {
-        if finding.severity != Severity::Info {
+        if finding.severity != Severity::Info || finding.id == GPU_WITHOUT_IDENTITY {
             let (subject, evidence) = (finding.subject, finding.evidence);
             problem(format!("{subject}: {evidence}; {}", finding.fix));
         }

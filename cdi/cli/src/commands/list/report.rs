@@ -269,6 +269,7 @@ impl FileReport {
         let spec = file.spec.as_ref().ok();
         let error = file.spec.as_ref().err().map(FileError::from_file);
         let name = host.host_name(&file.path);
+        let missing_paths = paths.missing_in(registry, file);
         Self {
             path: file.path.display().to_string(),
             priority: file.priority,
@@ -276,8 +277,8 @@ impl FileReport {
             version: spec.map(|spec| VersionReport::new(spec)),
             devices: spec.map_or(0, |spec| spec.devices().len()),
             error: error.or_else(|| FileError::from_kind(file)),
-            missing_paths: paths.missing_in(registry, file),
-            rewrite: spec.map_or_else(String::new, |spec| rewrite_fix(spec, &name)),
+            rewrite: spec.map_or_else(String::new, |spec| rewrite_fix(spec, &name, &missing_paths)),
+            missing_paths,
         }
     }
 }

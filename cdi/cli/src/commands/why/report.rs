@@ -1,6 +1,7 @@
 //! The data of `why`: why a name resolves or does not.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use dra_common::error_chain;
 use host_doctor::{Host, HostPaths, MissingPath, NodeReport, OneLetterKind, and_more, rewrite_fix};
@@ -176,7 +177,10 @@ impl WhyReport {
         let mut paths = HostPaths::new(host);
         let edits = [&device.container_edits, spec.container_edits()];
         let missing = edits.into_iter().flat_map(|edits| paths.missing(edits));
-        let missing: Vec<MissingPath> = missing.collect();
+        let mut missing: Vec<MissingPath> = missing.collect();
+        // The edits of device and spec often have the same hook.
+        let mut seen = BTreeSet::new();
+        missing.retain(|it| seen.insert(it.path.clone()));
         // For a container with an empty config.
         let plan = Plan::new(registry, std::slice::from_ref(name), &json!({}), host);
         let one_letter = OneLetterKind::of(spec.kind());
@@ -199,7 +203,7 @@ impl WhyReport {
             (Ok(_), _, Some((first, others))) => {
                 let message = format!("{}{}", first.message(), and_more(others.len()));
                 let file = host.host_name(&file.path);
-                let fix = rewrite_fix(spec, &file).into();
+                let fix = rewrite_fix(spec, &file, &missing).into();
                 ("host-path-missing", Some(message), Some(fix))
             }
             (Ok(_), _, None) => return,

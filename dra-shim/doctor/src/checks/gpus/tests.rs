@@ -1,7 +1,14 @@
-use gpu_inventory::MigFacts;
+use std::io;
+use std::time::Duration;
+
+use gpu_inventory::{GpuInstance, MigDevice, MigFacts, Placement};
+use nvml_clique::{Gpu, GpuRef, NvmlCode, NvmlFailure};
 
 use super::*;
+use crate::error_facts::ErrorFacts;
+use crate::facts::FabricFacts;
 use crate::finding::Severity;
+use crate::{Diagnosis, Facts, Host, Invocation, Options, diagnose};
 
 /// A host with one healthy GPU.
 fn healthy() -> Inventory {
@@ -129,9 +136,51 @@ fn what_cannot_be_read_is_one_finding_with_its_first_cause() {
 }
 
 #[test]
+fn of_calls_that_were_not_made_one_is_reported() {
+    let found = found(|it| {
+        // The UUID is that of /proc.
+        let consequence = "was not called, because nvmlDeviceGetUUID did not return within 10 s";
+        it.gpus[0].memory = failed("nvmlDeviceGetMemoryInfo", consequence);
+        it.gpus[0].brand = failed("nvmlDeviceGetBrand", consequence);
+    });
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].2, "nvmlDeviceGetUUID did not return within 10 s");
+}
+
+#[test]
 fn a_gpu_without_uuid_cannot_be_given_to_a_container() {
-    let ids = ids(|it| it.gpus[0].uuid = failed("nvmlDeviceGetUUID", "returned 15"));
-    assert_eq!(ids, ["gpu-without-identity", "gpu-unreadable"]);
+    let found = found(|it| it.gpus[0].uuid = failed("nvmlDeviceGetUUID", "returned 15"));
+    let evidence = "it has no UUID: nvmlDeviceGetUUID returned 15".to_owned();
+    assert_eq!(found, [("gpu-without-identity", Severity::Error, evidence)]);
+}
+
+#[test]
+fn without_nvml_a_gpu_without_uuid_is_only_an_info() {
+    let uninitialised = |it: &mut Inventory| {
+        it.gpus[0].index = Fact::Absent;
+        it.gpus[0].uuid = failed("/proc/information", "has no UUID");
+    };
+    let not_called = found(|it| {
+        it.driver.gpu_count = Fact::Absent;
+        uninitialised(it);
+    });
+    let evidence = "without NVML, it has no UUID: /proc/information has no UUID".to_owned();
+    assert_eq!(
+        not_called,
+        [("gpu-without-identity", Severity::Info, evidence)]
+    );
+    let fails = found(|it| {
+        it.driver.gpu_count = failed("nvmlInitWithFlags", "returned 999");
+        uninitialised(it);
+    });
+    let severities: Vec<_> = fails.iter().map(|it| (it.0, it.1)).collect();
+    assert_eq!(
+        severities,
+        [
+            ("gpu-nvml-failed", Severity::Error),
+            ("gpu-without-identity", Severity::Info)
+        ]
+    );
 }
 
 #[test]
@@ -152,4 +201,215 @@ fn a_mig_mode_that_waits_for_a_reset_is_reported() {
         });
     });
     assert_eq!(ids, ["gpu-mig-pending"]);
+}
+
+#[test]
+fn a_mig_device_that_only_dra_drivers_do_not_give_is_an_info() {
+    let found = found(|it| {
+        let device = MigDevice {
+            uuid: "MIG-1".to_owned(),
+            gpu_instance: GpuInstance {
+                id: 1,
+                profile: 99,
+                placement: Placement { start: 0, size: 1 },
+            },
+            compute_instance: 0,
+            compute_profile: 0,
+        };
+        it.gpus[0].mig = Fact::Known(MigFacts {
+            enabled: true,
+            pending: true,
+            devices: vec![Fact::Absent, Fact::Known(device)],
+            ..MigFacts::default()
+        });
+    });
+    let evidence =
+        "MIG device MIG-1 has the unknown profile 99: DRA drivers do not publish it".to_owned();
+    assert_eq!(found, [("mig-device-unusable", Severity::Info, evidence)]);
+}
+
+/// The diagnosis of a host with this change.
+fn diagnosis(change: impl FnOnce(&mut Facts)) -> Diagnosis {
+    let empty = tempfile::tempdir().unwrap();
+    let host = Host::open(empty.path()).unwrap();
+    let mut facts = Facts::read(&host, &Options::default());
+    facts.driver.library = Some("/usr/lib64/libnvidia-ml.so.580.82.07".to_owned());
+    facts.driver.rejected = None;
+    facts.gpus = healthy();
+    facts.channels.major = Ok(imex_cdi::Major::new(235).unwrap());
+    facts.fabric = fabric(Fabric::from_gpus(&[nvmls(0, GpuFabricState::NotSupported)]));
+    change(&mut facts);
+    diagnose(&facts, &Invocation::default())
+}
+
+fn fabric(fabric: Fabric) -> FabricFacts {
+    FabricFacts::Read {
+        fabric,
+        gpus: None,
+        health_unknown: 0,
+    }
+}
+
+fn nvmls(index: u32, fabric: GpuFabricState) -> Gpu {
+    Gpu {
+        id: GpuRef { index, uuid: None },
+        name: None,
+        fabric,
+        health: None,
+    }
+}
+
+/// The ids above info of a host with this change.
+fn bad(change: impl FnOnce(&mut Facts)) -> Vec<&'static str> {
+    let findings = diagnosis(change).findings.into_iter();
+    let bad = findings.filter(|it| it.severity > Severity::Info);
+    bad.map(|it| it.id).collect()
+}
+
+fn lost() -> NvmlFailure {
+    NvmlFailure::Returned {
+        call: "nvmlDeviceGetUUID",
+        code: NvmlCode::GPU_IS_LOST,
+    }
+}
+
+#[test]
+fn an_area_has_the_findings_and_the_numbers_of_gpus() {
+    let whole = diagnosis(|_| {});
+    let area = &whole.areas[1];
+    assert_eq!((area.name, area.summary.as_str()), ("gpus", "1 GPU"));
+    assert_eq!(whole.findings.iter().find(|it| it.area == "gpus"), None);
+
+    let ids = bad(|it| it.gpus.gpus[0].recovery_action = Fact::Known(1));
+    assert_eq!(ids, ["gpu-needs-recovery"]);
+}
+
+// req: DOCTOR-13
+#[test]
+fn without_the_module_only_the_area_of_the_driver_has_a_finding() {
+    let module = bad(|it| {
+        it.gpus.driver.module = Fact::Absent;
+        it.gpus.driver.gpu_count = failed("nvmlInitWithFlags", "returned 9");
+        it.gpus.gpus[0].index = Fact::Absent;
+        it.fabric = FabricFacts::OtherRoot;
+    });
+    assert_eq!(module, ["nvidia-module-not-loaded"]);
+}
+
+// req: DOCTOR-13
+#[test]
+fn nvml_that_fails_as_a_whole_is_reported_once() {
+    let fails = |it: &mut Facts| {
+        it.gpus.driver.gpu_count = failed("nvmlInitWithFlags", "returned 999");
+        it.gpus.gpus[0].index = Fact::Absent;
+    };
+    for (facts, id) in [
+        (FabricFacts::OtherRoot, "gpu-nvml-failed"),
+        (fabric(Fabric::NvmlFailed(lost())), "nvml-error"),
+        (
+            fabric(Fabric::NoAnswer {
+                waited: Duration::from_secs(10),
+                call: None,
+            }),
+            "nvml-no-answer",
+        ),
+    ] {
+        let ids = bad(|it| {
+            fails(it);
+            it.fabric = facts;
+        });
+        assert_eq!(ids, [id]);
+    }
+    let missing = bad(|it| {
+        fails(it);
+        let empty = tempfile::tempdir().unwrap();
+        let root = nvml_clique::DriverRoot::new(empty.path().join("none"));
+        it.driver.rejected = root.find_library().err();
+        it.driver.library = None;
+        it.fabric = FabricFacts::NoLibrary;
+    });
+    assert_eq!(missing, ["nvml-missing"]);
+}
+
+// req: DOCTOR-13
+#[test]
+fn library_and_module_of_two_versions_are_reported_once() {
+    let ids = bad(|it| it.gpus.driver.module = Fact::Known("570.1".to_owned()));
+    assert_eq!(ids, ["driver-version-mismatch"]);
+    let plain = bad(|it| {
+        it.driver.library = Some("/usr/lib64/libnvidia-ml.so.1".to_owned());
+        it.gpus.driver.module = Fact::Known("570.1".to_owned());
+    });
+    assert_eq!(plain, ["driver-version-mismatch"]);
+}
+
+// req: DOCTOR-13
+#[test]
+fn an_unreadable_list_of_devices_is_reported_once() {
+    let unreadable = || failed(PROC_DEVICES, "cannot be read");
+    let alone = bad(|it| it.gpus.host.majors = unreadable());
+    assert_eq!(alone, ["driver-unreadable"]);
+    let with_channels = bad(|it| {
+        it.gpus.host.majors = unreadable();
+        it.channels.capability = Ok(crate::facts::CapabilityFacts {
+            minor: 1,
+            major: None,
+            node: Ok(None),
+        });
+        it.channels.major = Err(ErrorFacts {
+            code: "device-list-unreadable",
+            message: io::Error::from(io::ErrorKind::PermissionDenied).to_string(),
+            hint: String::new(),
+        });
+    });
+    assert_eq!(with_channels, ["device-list-unreadable"]);
+}
+
+// req: DOCTOR-13
+#[test]
+fn a_gpu_that_the_area_of_the_fabric_names_is_reported_once() {
+    let fails = |index| {
+        bad(|it| {
+            it.gpus.gpus[0].memory = Fact::Failed(lost().into());
+            let state = GpuFabricState::Unreadable(lost());
+            it.fabric = fabric(Fabric::from_gpus(&[nvmls(index, state)]));
+        })
+    };
+    // Both areas have this id.
+    assert_eq!(fails(0), ["gpu-unreadable"]);
+    assert_eq!(fails(1), ["gpu-unreadable", "gpu-unreadable"]);
+}
+
+// req: DOCTOR-13
+#[test]
+fn a_gpu_that_hangs_is_named_where_nvml_does_not_answer() {
+    let hangs = |it: &mut Facts| {
+        it.gpus.gpus[0].name = failed("nvmlDeviceGetName", "did not return within 10 s");
+    };
+    assert_eq!(bad(hangs), ["gpu-unreadable"]);
+    let diagnosis = diagnosis(|it| {
+        hangs(it);
+        it.fabric = fabric(Fabric::NoAnswer {
+            waited: Duration::from_secs(10),
+            call: Some("nvmlDeviceGetName"),
+        });
+    });
+    let first = &diagnosis.findings[0];
+    assert_eq!(first.id, "nvml-no-answer");
+    assert_eq!(diagnosis.areas[1].summary, "1 GPU, 1 unreadable");
+    let end = "; GPU 0000:65:00.0: nvmlDeviceGetName did not return within 10 s";
+    assert!(first.evidence.ends_with(end), "{}", first.evidence);
+    let mut others = diagnosis.findings.iter().skip(1);
+    assert!(others.all(|it| it.severity == Severity::Info));
+}
+
+// req: DOCTOR-2
+#[test]
+fn a_gpu_that_nvml_does_not_see_precedes_the_fabric_without_gpus() {
+    let ids = bad(|it| {
+        it.gpus.gpus[0].index = Fact::Absent;
+        it.gpus.driver.gpu_count = Fact::Known(0);
+        it.fabric = fabric(Fabric::from_gpus(&[]));
+    });
+    assert_eq!(ids, ["gpu-not-enumerated", "no-gpus"]);
 }

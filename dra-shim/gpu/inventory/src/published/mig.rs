@@ -17,13 +17,8 @@ pub(super) fn mig_device(
     (minor, gpu_uuid): (u32, &str),
     mig: &MigFacts,
     gpu_memory: u64,
-    device: &Fact<MigDevice>,
+    device: &MigDevice,
 ) -> Result<Device, String> {
-    let device = match device {
-        Fact::Known(device) => device,
-        Fact::Failed(failure) => return Err(format!("a MIG device cannot be read: {failure}")),
-        Fact::Absent => return Err("a MIG device is absent".to_owned()),
-    };
     let MigDevice {
         uuid,
         gpu_instance,

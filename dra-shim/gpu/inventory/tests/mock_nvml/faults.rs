@@ -130,6 +130,32 @@ fn assert_reasons(read: &Inventory, call: &str, reason: &str) {
     }
 }
 
+#[test]
+fn the_failure_of_a_mig_device_has_the_call_that_ended_the_process() {
+    let whole = inventory("h100-mig");
+    let host = Host::new(&whole);
+    for call in [
+        "nvmlDeviceGetMaxMigDeviceCount",
+        "nvmlDeviceGetMigDeviceHandleByIndex",
+        "nvmlDeviceGetGpuInstanceId",
+        "nvmlDeviceGetGpuInstanceById",
+        "nvmlDeviceGetComputeInstanceId",
+        // After that of the GPU.
+        "nvmlDeviceGetUUID@0#2",
+        "nvmlGpuInstanceGetInfo",
+        "nvmlGpuInstanceGetComputeInstanceById",
+        "nvmlComputeInstanceGetInfo_v2",
+    ] {
+        let (symbol, _) = call.split_once('@').unwrap_or((call, ""));
+        host.inject(&json!({"abort": [call]}));
+        let read = host.read(GIVE_UP);
+        let mig = read.gpus[0].mig.known().unwrap();
+        let first = mig.devices[0].failure().unwrap();
+        let expected = format!("{symbol} ended its process with SIGABRT");
+        assert_eq!(first.to_string(), expected);
+    }
+}
+
 // req: GPU-2
 #[test]
 fn a_slow_gpu_is_given_up_after_the_deadline_and_costs_no_other() {

@@ -173,6 +173,19 @@ fn a_gpu_with_mig_mode_is_published_as_its_mig_devices_only() {
     assert_eq!(third.capacity["multiprocessors"], 60);
 }
 
+#[test]
+fn mig_devices_keep_their_indices_after_one_is_destroyed() {
+    let mut host = inventory("h100-mig");
+    let Fact::Known(mig) = &mut host.gpus[0].mig else {
+        panic!("MIG is on");
+    };
+    mig.devices[1] = Fact::Absent;
+    let read = Host::new(&host).read(GIVE_UP);
+    assert_eq!(read, host);
+    let published = published(&read);
+    assert_eq!((published.devices.len(), published.skipped.len()), (4, 1));
+}
+
 // req: GPU-6
 #[test]
 fn a_mig_device_with_an_unknown_profile_costs_only_itself() {

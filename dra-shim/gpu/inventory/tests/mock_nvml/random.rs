@@ -58,6 +58,10 @@ fn mig(rng: &mut fastrand::Rng) -> MigFacts {
     let enabled = rng.bool();
     let count = if enabled { rng.u32(0..8) } else { 0 };
     let devices = (0..count).map(|id| {
+        // No MIG device has this index, but a later one.
+        if id + 1 < count && rng.u32(0..4) == 0 {
+            return Fact::Absent;
+        }
         Fact::Known(MigDevice {
             uuid: format!("MIG-{}", rng.u64(..)),
             gpu_instance: GpuInstance {
