@@ -70,6 +70,7 @@ package_of() {
         x86_64-linux-gnu-strip) echo binutils-x86-64-linux-gnu ;;
         aarch64-linux-gnu-strip) echo binutils-aarch64-linux-gnu ;;
         qemu-*-static) echo qemu-user-static ;;
+        qemu-system-aarch64) echo qemu-system-arm ;;
         go) echo golang ;;
         xz) echo xz-utils ;;
         systemd-analyze) echo systemd ;;

@@ -9,7 +9,7 @@
 #
 # Emulation does not test: speed and timing, pages of 64 KiB (Grace kernels have them; qemu-user has this machine's
 # page size), weaker memory ordering than this machine's, system calls missing in qemu-user (openat2, pidfd_getfd),
-# and the real NVML.
+# and the real NVML. hack/test-vm.sh tests what needs an arm64 kernel.
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

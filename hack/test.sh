@@ -10,7 +10,8 @@
 #                         commands of the guides
 #   hack/test.sh --arch arm64|amd64
 #                         the unit tests and doc examples of all library crates as programs of that
-#                         architecture, in an emulator (hack/test-arch.sh)
+#                         architecture, in an emulator (hack/test-arch.sh). For arm64, also GPU containers in a
+#                         virtual machine (hack/test-vm.sh)
 set -euo pipefail
 # shellcheck source=hack/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -72,7 +73,7 @@ fast() {
     cargo fmt --all --check
 
     step "scripts"
-    git ls-files -z '*.sh' .ci/run hack/cluster/nvidia-imex hack/nvml-mock/bin | xargs -0 shellcheck --external-sources --severity=warning
+    git ls-files -z '*.sh' .ci/run hack/cluster/nvidia-imex hack/nvml-mock/bin hack/vm | xargs -0 shellcheck --external-sources --severity=warning
 
     step "documentation: links, anchors, tables, keys of the chart"
     hack/docs.sh --check
@@ -216,7 +217,10 @@ case ${1-} in
         step "documentation: commands of the guides"
         hack/docs.sh docs/installation.md docs/operation.md
         ;;
-    --arch) hack/test-arch.sh "${2-}" ;;
+    --arch)
+        hack/test-arch.sh "${2-}"
+        [[ $2 != arm64 || $(uname -m) = aarch64 ]] || hack/test-vm.sh
+        ;;
     *) die "unknown argument $1; usage: hack/test.sh [--fast | --arch ARCH]" ;;
 esac
 if [ -n "${beside[arm64]-}" ]; then

@@ -182,13 +182,14 @@ fn podman_gives_a_container_the_gpus_of_the_spec() {
         return;
     }
     assert_eq!(place.generate(), "");
-    // podman reads /run/cdi and keeps its state below /run: both are of this test only.
+    // podman reads /run/cdi and keeps its state below /run: both are of this test only. Its default storage driver
+    // does not work on tmpfs.
     let script = "set -e
         mount --make-rprivate /
         mount -t tmpfs tmpfs /run
         mkdir /run/cdi
         mount --bind \"$1/cdi\" /run/cdi
-        podman --root \"$1/podman\" --runtime \"$2\" run --rm --network none \
+        podman --root \"$1/podman\" --storage-driver vfs --runtime \"$2\" run --rm --network none \
             --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 --env NVML_MOCK_CONFIG=/nvml-mock.json \
             --device nvidia.com/gpu=1 --device nvidia.com/gpu=3 --rootfs \"$1/rootfs\" /probe";
     let printed = run(Command::new("unshare")

@@ -213,13 +213,20 @@ fn generate_without_channels_or_gpu_is_a_usage_error() {
     assert!(stderr(&output).contains("--channels <LIST|all>"));
 }
 
+/// A program at the path that specs name by default.
+fn write_hook(host: &MockHost) {
+    host.write("usr/local/bin/nvidia-cdi-hook", "");
+    let hook = host.path("usr/local/bin/nvidia-cdi-hook");
+    fs::set_permissions(hook, Permissions::from_mode(0o755)).unwrap();
+}
+
 // req: GPU-11
 #[test]
 fn without_nvml_a_gpu_with_mig_devices_is_left_out() {
     let place = Place::new();
     let host = mock(&place, "h100-mig");
     host.install_cuda(&built("mock-cuda"), "580.82.07");
-    host.write("usr/local/bin/nvidia-cdi-hook", "");
+    write_hook(&host);
     let output = place.run("generate gpu --root mock");
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(
@@ -287,7 +294,7 @@ fn without_nvml_a_gpu_that_is_not_initialised_is_no_problem_but_gets_no_device()
     let place = Place::new();
     let host = mock(&place, "t4");
     host.install_cuda(&built("mock-cuda"), "535.261.03");
-    host.write("usr/local/bin/nvidia-cdi-hook", "");
+    write_hook(&host);
     let information = "proc/driver/nvidia/gpus/0000:18:00.0/information";
     let text = "GPU UUID: \t GPU-????????-????-????-????-????????????\nDevice Minor: \t 0\n";
     host.write(information, text);

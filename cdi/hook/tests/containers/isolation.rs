@@ -81,7 +81,8 @@ fn where_the_root_cannot_be_exchanged_it_is_covered() {
          mkdir -p host/usr host/proc host/hook host/bundle
          mount --rbind /usr host/usr; mount --rbind /proc host/proc
          for name in bin sbin lib lib64; do
-             if [ -L /$name ]; then ln -s usr/$name host/$name; else mkdir host/$name; mount --rbind /$name host/$name; fi
+             if [ -L /$name ]; then ln -s usr/$name host/$name
+             elif [ -d /$name ]; then mkdir host/$name; mount --rbind /$name host/$name; fi
          done
          mount --bind {} host/hook; mount --rbind . host/bundle
          echo '{{\"bundle\": \"/bundle\"}}' >inner.json

@@ -111,11 +111,11 @@ impl Container {
     }
 }
 
-/// A library that every Rust program has mapped.
+/// The host's library with [`SONAME`]. It is next to the C library, which every program has mapped.
 pub(crate) fn host_library() -> PathBuf {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
-    let path = maps.split_whitespace().find(|it| it.contains(SONAME));
-    PathBuf::from(path.unwrap())
+    let path = maps.split_whitespace().find(|it| it.contains("/libc.so"));
+    PathBuf::from(path.unwrap()).with_file_name(SONAME)
 }
 
 pub(crate) fn assert_succeeds(output: &Output) {
