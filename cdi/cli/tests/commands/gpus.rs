@@ -114,6 +114,13 @@ fn a_root_that_does_not_exist_is_an_error() {
     assert_eq!(output.status.code(), Some(3));
 }
 
+/// Installs a program in the hook's default place.
+fn write_hook(host: &MockHost) {
+    let hook = "usr/local/bin/nvidia-cdi-hook";
+    host.write(hook, "");
+    fs::set_permissions(host.path(hook), Permissions::from_mode(0o755)).unwrap();
+}
+
 /// The spec that `generate gpu` prints for the host, and its stderr.
 fn generated(place: &Place, options: &str) -> (Value, String) {
     let output = place.run(&format!("generate gpu --root mock {options}"));
@@ -219,7 +226,7 @@ fn without_nvml_a_gpu_with_mig_devices_is_left_out() {
     let place = Place::new();
     let host = mock(&place, "h100-mig");
     host.install_cuda(&built("mock-cuda"), "580.82.07");
-    host.write("usr/local/bin/nvidia-cdi-hook", "");
+    write_hook(&host);
     let output = place.run("generate gpu --root mock");
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(
@@ -287,7 +294,7 @@ fn without_nvml_a_gpu_that_is_not_initialised_is_no_problem_but_gets_no_device()
     let place = Place::new();
     let host = mock(&place, "t4");
     host.install_cuda(&built("mock-cuda"), "535.261.03");
-    host.write("usr/local/bin/nvidia-cdi-hook", "");
+    write_hook(&host);
     let information = "proc/driver/nvidia/gpus/0000:18:00.0/information";
     let text = "GPU UUID: \t GPU-????????-????-????-????-????????????\nDevice Minor: \t 0\n";
     host.write(information, text);
