@@ -114,6 +114,13 @@ fn a_root_that_does_not_exist_is_an_error() {
     assert_eq!(output.status.code(), Some(3));
 }
 
+/// Installs a program in the hook's default place.
+fn write_hook(host: &MockHost) {
+    let hook = "usr/local/bin/nvidia-cdi-hook";
+    host.write(hook, "");
+    fs::set_permissions(host.path(hook), Permissions::from_mode(0o755)).unwrap();
+}
+
 /// The spec that `generate gpu` prints for the host, and its stderr.
 fn generated(place: &Place, options: &str) -> (Value, String) {
     let output = place.run(&format!("generate gpu --root mock {options}"));
