@@ -220,13 +220,6 @@ fn generate_without_channels_or_gpu_is_a_usage_error() {
     assert!(stderr(&output).contains("--channels <LIST|all>"));
 }
 
-/// A program at the path that specs name by default.
-fn write_hook(host: &MockHost) {
-    host.write("usr/local/bin/nvidia-cdi-hook", "");
-    let hook = host.path("usr/local/bin/nvidia-cdi-hook");
-    fs::set_permissions(hook, Permissions::from_mode(0o755)).unwrap();
-}
-
 // req: GPU-11
 #[test]
 fn without_nvml_a_gpu_with_mig_devices_is_left_out() {
