@@ -67,6 +67,7 @@ mod tests {
             "claim/src/parameters.rs",
             "clique/src/host_imex.rs",
             "gpu/api/src/error.rs",
+            "gpu/node/src/error.rs",
             "../cdi/src/claim.rs",
             "../cdi/src/claim_specs.rs",
             "../controller/api/src/opaque/error.rs",
