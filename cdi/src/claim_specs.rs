@@ -196,7 +196,7 @@ impl ClaimSpecs {
         Ok(names.iter().filter_map(claim).collect())
     }
 
-    /// The names of the devices in `claim`'s spec file, as [`ClaimDevice::name`] has them.
+    /// The names of the devices in `claim`'s spec file, as [`ClaimDevice`](crate::ClaimDevice) has them.
     /// They are searched in the text, so truncated files and the YAML of Go's library work, too.
     /// Empty if there is no file, or none is found.
     pub fn devices(&self, claim: &ClaimUid) -> Result<BTreeSet<DeviceName>, ClaimSpecsError> {

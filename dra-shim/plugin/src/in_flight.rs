@@ -245,7 +245,7 @@ impl std::fmt::Display for Work {
 
 // === SIGUSR2 ===
 
-/// Writes the claims in progress to [`DUMP_FILE`] at each SIGUSR2, until `shutdown`.
+/// Writes the claims in progress to `/tmp/goroutine-stacks.dump`, as the Go driver does, at each SIGUSR2, until `shutdown`.
 ///
 /// # Errors
 /// If the process is at its limit of threads or open files.
