@@ -185,9 +185,9 @@ device() {
         completed | in-progress | not-started | not-supported) state=$(json_text "${gpu[state]}") ;;
         *) is_number "${gpu[state]}" state && state=${gpu[state]} ;;
     esac
-    printf '{"name": %s, "uuid": %s, "fabric": {"state": %s, "status": %d, "cluster_uuid": "%s", "clique_id": %s, "health_mask": %d, "health_summary": 1}}' \
+    printf '{"name": %s, "uuid": %s, "fabric": {"state": %s, "status": %d, "cluster_uuid": "%s", "clique_id": %s, "health_mask": %d, "health_summary": 1}, "facts": {"pci": "0000:%02x:00.0", "minor": %d}}' \
         "$(json_text "${gpu[name]}")" "$(json_text "${one[$1:uuid]-$(gpu_uuid "$1")}")" \
-        "$state" "${gpu[status]}" "$cluster" "$id" "${gpu[health]}"
+        "$state" "${gpu[status]}" "$cluster" "$id" "${gpu[health]}" $(($1 + 1)) "$1"
 }
 
 # The same in every run, different on every host.
