@@ -69,7 +69,7 @@ until_is() {
 }
 
 # The major of the IMEX channels in node $1's mock driver.
-major_of() { "$cluster" exec --node "$1" sed -n 's/^ *\([0-9]*\) nvidia-caps-imex-channels$/\1/p' /run/nvidia/driver/proc-devices; }
+major_of() { "$cluster" exec --node "$1" sed -n 's/^ *\([0-9]*\) nvidia-caps-imex-channels$/\1/p' /run/nvidia/driver/proc/devices; }
 
 # sorted COMMAND: the words of its output, sorted.
 sorted() { "$@" | tr " " "\n" | sort | xargs; }

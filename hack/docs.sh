@@ -65,7 +65,7 @@ make_workplace() {
 #!/bin/sh
 helm=$(dirname "$(command -v kubectl)")/helm
 case " $* " in
-    *" deployments/helm/imex-dra "*) exec "$helm" "$@" --set nvidiaDriverRoot=/run/nvidia/driver,altProcDevices=/run/nvidia/driver/proc-devices ;;
+    *" deployments/helm/imex-dra "*) exec "$helm" "$@" --set nvidiaDriverRoot=/run/nvidia/driver,altProcDevices=/run/nvidia/driver/proc/devices ;;
 esac
 exec "$helm" "$@"
 HELM

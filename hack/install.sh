@@ -48,7 +48,7 @@ $cluster helm upgrade --install imex-dra deployments/helm/imex-dra \
     --namespace "$namespace" --create-namespace --wait --timeout 120s \
     --set featureGates.HostManagedIMEX="$gate" \
     --set nvidiaDriverRoot="$driver_root" \
-    --set altProcDevices="$driver_root/proc-devices" \
+    --set altProcDevices="$driver_root/proc/devices" \
     --set-string controller.podAnnotations.image="$digest" \
     --set-string kubeletPlugin.podAnnotations.image="$digest" \
     --set-string imexDaemon.podAnnotations.image="$digest" "$@" >/dev/null ||

@@ -240,10 +240,11 @@ owner_of() {
 
 # The kernel assigns dynamic majors from 254 down to 234, then from 511 down to
 # 384. So drivers that are loaded later get the lowest of these last.
+# free_major [MAJOR]...: a free one that is none of these.
 free_major() {
     local candidate
     for ((candidate = 384; candidate <= 511; candidate++)); do
-        [ "$candidate" != "${1:-}" ] && [ -z "$(owner_of "$candidate")" ] && echo "$candidate" && return
+        [[ " $* " != *" $candidate "* ]] && [ -z "$(owner_of "$candidate")" ] && echo "$candidate" && return
     done
     die "no major between 384 and 511 is free on this machine"
 }
@@ -251,7 +252,7 @@ free_major() {
 # Writes this machine's /proc/devices with the mock driver's majors.
 put_proc_devices() {
     local line ours
-    ours=$(printf '%3d nvidia\n%3d nvidiactl\n%3d nvidia-caps' 195 195 "$caps_major")
+    ours=$(printf '%3d nvidia\n%3d nvidiactl\n%3d nvidia-caps\n%3d nvidia-uvm' 195 195 "$caps_major" "$uvm_major")
     [ "$with_major" = no ] || ours+=$(printf '\n%3d nvidia-caps-imex-channels' "$major")
     while IFS= read -r line; do
         case $line in
@@ -259,7 +260,7 @@ put_proc_devices() {
             '') printf '%s\n\n' "$ours" ;;
             *) printf '%s\n' "$line" ;;
         esac
-    done </proc/devices | put "$driver_root/proc-devices"
+    done </proc/devices | put "$driver_root/proc/devices"
 }
 
 put_proc() {
@@ -335,6 +336,7 @@ else
     major=$(free_major) || exit 1
 fi
 caps_major=$(free_major "$major") || exit 1
+uvm_major=$(free_major "$major" "$caps_major") || exit 1
 
 # Programs find the driver by its library: install it last, remove it first.
 mkdir -p "$driver_root/dev"
@@ -353,9 +355,9 @@ else
 fi
 echo "  configuration  $library_dir/nvml-mock.json ($gpus GPUs, fabric ${all[state]}, clique ${all[clique]})"
 if [ "$with_major" = yes ]; then
-    echo "  channels       major $major in $driver_root/proc-devices, $channels in proc/driver/nvidia/params"
+    echo "  channels       major $major in $driver_root/proc/devices, $channels in proc/driver/nvidia/params"
 else
-    echo "  channels       none in $driver_root/proc-devices"
+    echo "  channels       none in $driver_root/proc/devices"
 fi
 if [ -n "$imex_state" ]; then
     echo "  nvidia-imex    $imex_state${imex_socket:+ at $imex_socket} ($driver_root/imex-state)"

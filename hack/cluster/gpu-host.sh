@@ -26,7 +26,7 @@ nodes_config=/etc/nvidia-imex/nodes_config.cfg
 lay_out() {
     ! mountpoint -q /proc/devices || umount /proc/devices
     "$here/../mock-driver.sh" "$@"
-    mount --bind "$driver_root/proc-devices" /proc/devices
+    mount --bind "$driver_root/proc/devices" /proc/devices
     mountpoint -q /proc/driver || mount --bind "$driver_root/proc/driver" /proc/driver
 }
 

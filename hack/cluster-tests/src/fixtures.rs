@@ -477,10 +477,10 @@ fn imex_programs() -> Result<Vec<String>> {
 /// # Errors
 /// If the file has no such line.
 pub fn mock_major(cluster: &Cluster, node: u8) -> Result<u32> {
-    let text = cluster.on_node(node, &format!("cat {DRIVER_ROOT}/proc-devices"))?;
+    let text = cluster.on_node(node, &format!("cat {DRIVER_ROOT}/proc/devices"))?;
     text.lines()
         .find_map(|line| line.trim().strip_suffix(" nvidia-caps-imex-channels"))
-        .context("the mock's proc-devices has no line for IMEX channels")?
+        .context("the mock's /proc/devices has no line for IMEX channels")?
         .parse()
         .context("the mock's major is not a number")
 }

@@ -12,6 +12,9 @@ use crate::{Cluster, Namespace, program_path, wait_until};
 /// The version of the mock driver's files.
 pub const DRIVER_VERSION: &str = "580.82.07";
 
+/// The number of GPUs that `hack/install.sh` gives each node.
+pub const GPUS_OF_NODE: usize = 4;
+
 /// The plugin's log, in the node's private /run.
 const LOG: &str = "/run/gpu-plugin.log";
 const PID: &str = "/run/gpu-plugin.pid";

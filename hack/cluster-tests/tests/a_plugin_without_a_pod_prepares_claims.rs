@@ -73,7 +73,7 @@ impl Service {
         // The other settings are those of the chart's release in hack/install.sh.
         let write = format!(
             "mkdir -p $(dirname {settings}) && rm -f {LOG} && printf '%s\\n' KUBECONFIG={kubeconfig} \
-             ALT_PROC_DEVICES_PATH={}/proc-devices V=4 >{settings}",
+             ALT_PROC_DEVICES_PATH={}/proc/devices V=4 >{settings}",
             fixtures::DRIVER_ROOT
         );
         cluster.on_node(NODE, &write)?;

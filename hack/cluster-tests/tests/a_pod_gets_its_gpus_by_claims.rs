@@ -15,6 +15,8 @@ use serde_json::json;
 
 const NODE: u8 = 1;
 
+const DELETE_CLASSES: [&str; 4] = ["delete", "deviceclass", "gpu.nvidia.com", "mig.nvidia.com"];
+
 const DELETE_SLICES: [&str; 4] = [
     "delete",
     "resourceslices",
@@ -73,7 +75,9 @@ impl GpuNode {
 
 impl Drop for GpuNode {
     fn drop(&mut self) {
-        drop(self.cluster.kubectl(&DELETE_SLICES)); // ignored: it fails only while the cluster ends
+        // Ignored: they fail only while the cluster ends.
+        drop(self.cluster.kubectl(&DELETE_SLICES));
+        drop(self.cluster.kubectl(&DELETE_CLASSES));
     }
 }
 

@@ -40,6 +40,7 @@ mod no_channel_without_a_claim;
 mod objects_of_nvidias_chart_are_left_alone;
 mod one_bad_gpu_leaves_the_node_its_clique;
 mod the_api_server_accepts_all_that_the_chart_renders;
+mod the_chart_gives_gpus_alone_and_beside_channels;
 mod the_chart_is_uninstalled_without_its_image;
 mod the_clique_label_follows_a_partition_that_changes;
 mod the_crd_is_enforced_by_the_api_server;
