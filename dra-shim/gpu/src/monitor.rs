@@ -1,6 +1,6 @@
 //! Reads the node's GPUs: at the start, when driver or devices change, and every few minutes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,6 @@ use tokio::sync::{Notify, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
 
 use crate::args::Paths;
 use crate::hook;
@@ -170,42 +169,53 @@ impl Reader {
     /// What is known of the GPUs after a reading. Blocks for as long as the driver does.
     fn read(&self, before: &NodeGpus) -> NodeGpus {
         let inventory = read(&self.sources);
-        let host = self.host(&inventory);
-        before.next(&inventory, host)
+        let (host, problems) = self.host(&inventory);
+        before.next(&inventory, host, problems)
     }
 
-    fn host(&self, inventory: &Inventory) -> HostGpus {
+    /// The devices for claims, and what is wrong with the driver's files, one line each.
+    fn host(&self, inventory: &Inventory) -> (HostGpus, Vec<String>) {
+        // The driver may be in a root within the root, like that of a driver container in the host's.
+        let root = self.sources.driver_root.with_library();
+        let inside = root.path().strip_prefix(self.sources.driver_root.path());
+        let driver_root = Path::new(&self.host_driver_root).join(inside.unwrap_or(Path::new("")));
         let hook = match &self.hook {
             Some(hook) => Ok(hook.clone()),
             None => hook::install(&self.data_dir),
         };
-        let files = driver_files(&self.sources, inventory);
+        let files = driver_files(&root, inventory);
+        let found = files.iter().flat_map(|files| &files.problems);
+        let mut problems: Vec<_> = found
+            .map(|problem| format!("{problem}; {}", problem.hint()))
+            .collect();
         let files = files.and_then(|files| hook.as_ref().map(|_| files).map_err(Clone::clone));
         let params = self.sources.proc.join("driver/nvidia/params");
         let params = DriverParams::read(&params).unwrap_or_else(|error| {
-            warn!(
-                error = error_chain(&error),
-                "device nodes get the driver's default modes"
-            );
+            let error = error_chain(&error);
+            problems.push(format!(
+                "device nodes get the driver's default modes: {error}"
+            ));
             DriverParams::default()
         });
         let hook = hook.unwrap_or_default();
         let paths = HostPaths {
             proc: &self.sources.proc,
             runtime: RuntimePaths {
-                driver_root: &self.host_driver_root,
+                driver_root: &driver_root.to_string_lossy(),
                 hook: &hook.to_string_lossy(),
             },
             params,
         };
-        HostGpus::new(inventory, files.as_ref().map_err(Clone::clone), &paths)
+        let host = HostGpus::new(inventory, files.as_ref().map_err(Clone::clone), &paths);
+        problems.extend(host.not_usable());
+        (host, problems)
     }
 }
 
 /// The files of the version of the kernel module.
-fn driver_files(sources: &Sources, inventory: &Inventory) -> Result<DriverFiles, String> {
-    let version = driver_version(&sources.driver_root, inventory)?;
-    Ok(DriverFiles::find(&sources.driver_root, &version))
+fn driver_files(root: &DriverRoot, inventory: &Inventory) -> Result<DriverFiles, String> {
+    let version = driver_version(root, inventory)?;
+    Ok(DriverFiles::find(root, &version))
 }
 
 fn driver_version(root: &DriverRoot, inventory: &Inventory) -> Result<DriverVersion, String> {
@@ -214,5 +224,70 @@ fn driver_version(root: &DriverRoot, inventory: &Inventory) -> Result<DriverVers
             .parse()
             .map_err(|error| format!("the kernel module's version: {}", error_chain(&error))),
         None => find_version(root).map_err(|error| error_chain(&error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mock_host::{MockHost, library};
+
+    use super::*;
+
+    fn mk_inventory() -> Inventory {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/inventory/tests/inventories/h100.json"
+        );
+        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+    }
+
+    fn reader(root: &Path, host: &MockHost, hook: &str) -> Reader {
+        Reader {
+            sources: Sources {
+                proc: host.path("proc"),
+                sys: host.path("sys"),
+                ..Sources::this_host(DriverRoot::new(root))
+            },
+            host_driver_root: "/".to_owned(),
+            hook: (!hook.is_empty()).then(|| hook.into()),
+            data_dir: root.join("data"),
+        }
+    }
+
+    // req: GPU-42
+    #[test]
+    fn files_come_from_the_root_of_a_driver_container_and_missing_ones_are_problems() {
+        let root = tempfile::tempdir().unwrap();
+        let inventory = mk_inventory();
+        let dir = root.path().join("run/nvidia/driver");
+        std::fs::create_dir_all(&dir).unwrap();
+        let host = MockHost::new(&dir, &inventory, library());
+        host.write("proc/driver/nvidia/params", "DeviceFileMode: 438\n");
+        let reader = reader(root.path(), &host, "/hook");
+        let (_, problems) = reader.host(&inventory);
+        assert!(problems[0].starts_with("libcuda.so"), "{problems:?}");
+
+        host.install_cuda(library(), "580.82.07");
+        let (gpus, problems) = reader.host(&inventory);
+        assert_eq!(problems, [""; 0]);
+        let mounted = "\"/run/nvidia/driver/usr/lib64/libcuda.so.580.82.07\"";
+        assert!(format!("{gpus:?}").contains(mounted), "{gpus:?}");
+    }
+
+    // req: GPU-42
+    #[test]
+    fn without_a_hook_no_container_can_have_a_gpu() {
+        let root = tempfile::tempdir().unwrap();
+        let inventory = mk_inventory();
+        let host = MockHost::new(root.path(), &inventory, library());
+        host.install_cuda(library(), "580.82.07");
+        host.write("proc/driver/nvidia/params", "DeviceFileMode: 438\n");
+        let (_, problems) = reader(root.path(), &host, "").host(&inventory);
+        let [problem] = &problems[..] else {
+            panic!("{problems:?}");
+        };
+        let expected =
+            "no container can have a GPU: the hook /usr/bin/nvidia-cdi-hook cannot be read";
+        assert!(problem.starts_with(expected), "{problem}");
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct NodeGpus {
     pub(crate) no_driver: Option<String>,
     /// Why GPUs and MIG devices are not published, one line each.
     pub(crate) skipped: Vec<String>,
+    /// What is wrong with the driver's files, and why containers cannot have devices, one line each.
+    pub(crate) problems: Vec<String>,
 }
 
 /// A device that can be published.
@@ -43,7 +45,12 @@ pub(crate) enum DeviceState {
 impl NodeGpus {
     /// What is known after a reading.
     // req: GPU-39
-    pub(crate) fn next(&self, inventory: &Inventory, host: HostGpus) -> Self {
+    pub(crate) fn next(
+        &self,
+        inventory: &Inventory,
+        host: HostGpus,
+        problems: Vec<String>,
+    ) -> Self {
         if let Some(reason) = no_driver(inventory) {
             return Self {
                 is_read: true,
@@ -51,6 +58,7 @@ impl NodeGpus {
                 devices: self.all_in(DeviceState::NoDriver),
                 no_driver: Some(reason),
                 skipped: Vec::new(),
+                problems: Vec::new(),
             };
         }
         let now = published(inventory);
@@ -88,6 +96,7 @@ impl NodeGpus {
                 .into_iter()
                 .map(|it| format!("{}: {}", it.gpu, it.reason))
                 .collect(),
+            problems,
         }
     }
 
@@ -120,13 +129,15 @@ impl NodeGpus {
             parts.push(format!("lost: {lost}"));
         }
         parts.extend(self.skipped.iter().map(|it| format!("not published: {it}")));
+        parts.extend(self.problems.iter().cloned());
         parts.join("; ")
     }
 
     /// Whether an administrator has something to do.
     pub(crate) fn has_problem(&self) -> bool {
         let is_lost = |it: &KnownDevice| it.state == DeviceState::Lost;
-        self.no_driver.is_some() || !self.skipped.is_empty() || self.devices.iter().any(is_lost)
+        let lines = self.skipped.iter().chain(&self.problems);
+        self.no_driver.is_some() || lines.count() > 0 || self.devices.iter().any(is_lost)
     }
 }
 

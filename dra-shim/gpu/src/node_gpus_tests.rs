@@ -23,7 +23,7 @@ fn next(before: &NodeGpus, inventory: &Inventory) -> NodeGpus {
             params: imex_cdi::DriverParams::default(),
         },
     );
-    before.next(inventory, host)
+    before.next(inventory, host, Vec::new())
 }
 
 fn in_state(gpus: &NodeGpus, state: DeviceState) -> Vec<&str> {

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use daemon_runtime::{Events, Liveness, Readiness, StartError, signals};
 use dra_kubelet::{DesiredPool, DeviceHealth};
+use gpu_api::Gate;
 use plugin_parts::{
     ClaimStatusWriter, InFlight, KubeletParts, Parts, READS_LIMIT, ReportedHolders,
     UnsupportedFields, dump_on_signal, register_metrics, serve_http,
 };
 use tokio::sync::watch;
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::args::Args;
 use crate::driver::GpuDriver;
@@ -23,6 +24,16 @@ const PROGRAM: &str = "gpu-kubelet-plugin";
 
 /// The field manager of claims' status.
 const CLAIM_REPORTER: &str = "gpu.nvidia.com";
+
+/// Feature gates of GPUs that the Go driver has and this one does not.
+const WITHOUT_EFFECT: [Gate; 6] = [
+    Gate::DRAListTypeAttributes,
+    Gate::DeviceMetadata,
+    Gate::DynamicMIG,
+    Gate::FabricManagerPartitioning,
+    Gate::NVMLDeviceHealthCheck,
+    Gate::PassthroughSupport,
+];
 
 /// How to remove the most likely second plugin.
 const SECOND_PLUGIN_HINT: &str = "disable the Go driver's plugin with resources.gpus.enabled=false";
@@ -51,6 +62,9 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         ?gates,
         "{PROGRAM} starts"
     );
+    for gate in WITHOUT_EFFECT.into_iter().filter(|it| gates.enabled(*it)) {
+        warn!(%gate, "this version does not support what the feature gate enables; it has no effect");
+    }
     let shutdown = signals::shutdown()?;
     let (readiness, liveness) = (Readiness::default(), Liveness::default());
     // A start condition: an outage of the API server must not make the pods of all nodes unready.

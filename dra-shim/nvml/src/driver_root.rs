@@ -117,6 +117,19 @@ impl DriverRoot {
         Err(all)
     }
 
+    /// The root with the driver's library: this one or one [within it](Self::with_nested). Without a library, this
+    /// one.
+    pub fn with_library(&self) -> Self {
+        let Ok(library) = self.find_library() else {
+            return self.clone();
+        };
+        let roots = self
+            .with_nested()
+            .filter(|it| library.starts_with(it.path()));
+        let deepest = roots.max_by_key(|it| it.path().components().count());
+        deepest.unwrap_or_else(|| self.clone())
+    }
+
     /// Finds the regular file behind one of the driver's programs, such as `nvidia-smi` or
     /// `nvidia-imex-ctl`. Searches only this root, because a program runs in the root that has
     /// it.

@@ -182,11 +182,13 @@ fn a_driver_root_within_the_host_root_is_searched_after_it_with_its_own_links() 
         assert_eq!(own.find_library(), Ok(found.clone()));
         assert_eq!(host.find_library(), Ok(found));
         let roots: Vec<_> = host.with_nested().collect();
-        assert_eq!(roots, [host.clone(), own]);
+        assert_eq!(roots, [host.clone(), own.clone()]);
+        assert_eq!(host.with_library(), own);
 
         put(dir.path(), "lib64/libnvidia-ml.so.1");
         let on_host = dir.path().join("lib64/libnvidia-ml.so.1");
         assert_eq!(host.find_library(), Ok(on_host));
+        assert_eq!(host.with_library(), host);
     }
 }
 

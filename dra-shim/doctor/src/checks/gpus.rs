@@ -310,11 +310,12 @@ fn without_identity(inventory: &Inventory, gpu: &GpuFacts) -> Option<Finding> {
 /// The MIG devices that are not published. Those that cannot be read are left out: their failures are reported.
 fn unusable_mig_devices(inventory: &Inventory, gpu: &GpuFacts) -> Vec<Finding> {
     let mut gpu = gpu.clone();
-    if let Fact::Known(mig) = &mut gpu.mig {
-        mig.devices.retain(|device| device.known().is_some());
-        if mig.profiles.failure().is_some() {
-            return Vec::new();
-        }
+    let Fact::Known(mig) = &mut gpu.mig else {
+        return Vec::new();
+    };
+    mig.devices.retain(|device| device.known().is_some());
+    if mig.devices.is_empty() || mig.profiles.failure().is_some() {
+        return Vec::new();
     }
     let name = subject(&gpu);
     let one = Inventory {

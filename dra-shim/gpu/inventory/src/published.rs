@@ -64,6 +64,11 @@ fn add_gpu(inventory: &Inventory, gpu: &GpuFacts, published: &mut Published) {
         (Err(reason), _) => return published.skip(gpu, reason),
         (_, None) => return published.skip(gpu, "NVML does not enumerate it".to_owned()),
     };
+    // A GPU in MIG mode is no whole GPU.
+    if let Fact::Failed(failure) = &gpu.mig {
+        let reason = format!("whether it is in MIG mode is unknown: {failure}");
+        return published.skip(gpu, reason);
+    }
     match gpu.mig.known().filter(|mig| mig.enabled) {
         None => published.devices.push(Device {
             name: format!("gpu-{minor}"),
@@ -77,6 +82,9 @@ fn add_gpu(inventory: &Inventory, gpu: &GpuFacts, published: &mut Published) {
                 .collect(),
         }),
         Some(mig) => {
+            if mig.devices.is_empty() {
+                published.skip(gpu, "it is in MIG mode and has no MIG devices".to_owned());
+            }
             let memory = own_memory(inventory, gpu).unwrap_or(0);
             for device in &mig.devices {
                 let device = match device {

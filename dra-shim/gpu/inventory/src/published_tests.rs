@@ -1,5 +1,6 @@
 use super::device::version;
 use super::*;
+use crate::facts::MigFacts;
 
 #[test]
 fn a_version_has_three_numbers_without_leading_zeros() {
@@ -46,4 +47,36 @@ fn a_display_adapter_is_neither_published_nor_reported() {
         ..GpuFacts::default()
     });
     assert_eq!(published(&inventory), Published::default());
+}
+
+// req: GPU-5
+#[test]
+fn a_gpu_in_mig_mode_or_in_an_unknown_one_is_not_published_whole_and_the_reason_is_reported() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/inventories/h100.json");
+    let whole: Inventory = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let with_mig = |mig| {
+        let mut inventory = whole.clone();
+        inventory.gpus[3].mig = mig;
+        published(&inventory)
+    };
+    assert_eq!(with_mig(Fact::Absent).devices.len(), 8);
+    let unknown = with_mig(Fact::Failed(nvml_session::Failure::new(
+        "nvmlDeviceGetMigMode",
+        "GPU is lost",
+    )));
+    let without_devices = with_mig(Fact::Known(MigFacts {
+        enabled: true,
+        ..MigFacts::default()
+    }));
+    for (published, reason) in [
+        (unknown, "whether it is in MIG mode is unknown"),
+        (without_devices, "it is in MIG mode and has no MIG devices"),
+    ] {
+        assert_eq!(published.devices.len(), 7);
+        assert!(published.devices.iter().all(|it| it.name != "gpu-3"));
+        let [skipped] = &published.skipped[..] else {
+            panic!("{:?}", published.skipped);
+        };
+        assert!(skipped.reason.starts_with(reason), "{skipped}");
+    }
 }

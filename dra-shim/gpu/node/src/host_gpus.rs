@@ -77,6 +77,20 @@ impl HostGpus {
         }
     }
 
+    /// Why containers cannot have devices that are published, one line each.
+    pub fn not_usable(&self) -> Vec<String> {
+        if let Err(reason) = &self.common {
+            return vec![format!("no container can have a GPU: {reason}")];
+        }
+        let devices = self.devices.iter();
+        devices
+            .filter_map(|(name, given)| {
+                let reason = given.edits.as_ref().err()?;
+                Some(format!("no container can have {name}: {reason}"))
+            })
+            .collect()
+    }
+
     /// The device of this name.
     pub fn get(&self, name: &str) -> Option<&GivenDevice> {
         self.devices.get(name)

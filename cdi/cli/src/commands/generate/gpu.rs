@@ -36,7 +36,7 @@ pub(super) fn run(args: &GenerateGpu, stdout: &mut impl Write) -> Result<Outcome
         let message = format!("no spec is written, because NVML cannot be used: {failure}");
         return Err(Failure::new(Outcome::Findings, message).hint("run cdi-gen gpus"));
     }
-    let root = root_with_driver(&sources.driver_root);
+    let root = sources.driver_root.with_library();
     let version = driver_version(&inventory, &root)?;
     let files = DriverFiles::find(&root, &version);
     let mut is_clean = report(&inventory, &files, &specs, &args.hook);
@@ -87,18 +87,6 @@ fn spec(
     Spec::new(args.kind.clone(), devices)
         .and_then(|spec| spec.with_container_edits(edits))
         .map_err(invalid)
-}
-
-/// The root, or the root within it, that has the driver's library.
-fn root_with_driver(root: &DriverRoot) -> DriverRoot {
-    let Ok(library) = root.find_library() else {
-        return root.clone();
-    };
-    let roots = root
-        .with_nested()
-        .filter(|it| library.starts_with(it.path()));
-    let deepest = roots.max_by_key(|it| it.path().components().count());
-    deepest.unwrap_or_else(|| root.clone())
 }
 
 /// The version of the loaded module: files of another version do not work with it. Without a module, as in an image
