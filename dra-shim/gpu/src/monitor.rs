@@ -178,7 +178,8 @@ impl Reader {
         // The driver may be in a root within the root, like that of a driver container in the host's.
         let root = self.sources.driver_root.with_library();
         let inside = root.path().strip_prefix(self.sources.driver_root.path());
-        let driver_root = Path::new(&self.host_driver_root).join(inside.unwrap_or(Path::new("")));
+        let driver_root =
+            Path::new(&self.host_driver_root).join(inside.unwrap_or_else(|_| Path::new("")));
         let hook = match &self.hook {
             Some(hook) => Ok(hook.clone()),
             None => hook::install(&self.data_dir),

@@ -119,6 +119,7 @@ impl DriverRoot {
 
     /// The root with the driver's library: this one or one [within it](Self::with_nested). Without a library, this
     /// one.
+    #[must_use]
     pub fn with_library(&self) -> Self {
         let Ok(library) = self.find_library() else {
             return self.clone();

@@ -1,16 +1,21 @@
 //! Nodes with mock GPUs, and the GPU plugin on them.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
+use mock_host::{MockHost, built, library, make_probe_image};
 use serde_json::{Value, json};
 
 use crate::{Cluster, Namespace, program_path, wait_until};
 
+/// The node of [`GpuNode`].
+pub const NODE: u8 = 1;
+
 /// The version of the mock driver's files.
-pub const DRIVER_VERSION: &str = "580.82.07";
+const DRIVER_VERSION: &str = "580.82.07";
 
 /// The number of GPUs that `hack/install.sh` gives each node.
 pub const GPUS_OF_NODE: usize = 4;
@@ -18,6 +23,127 @@ pub const GPUS_OF_NODE: usize = 4;
 /// The plugin's log, in the node's private /run.
 const LOG: &str = "/run/gpu-plugin.log";
 const PID: &str = "/run/gpu-plugin.pid";
+
+/// A directory that is a host with mock GPUs, for the GPU plugin on a node, and the image of the probe.
+pub struct GpuNode {
+    /// The cluster.
+    pub cluster: Cluster,
+    /// The host.
+    pub host: MockHost,
+    scratch: tempfile::TempDir,
+    hook: PathBuf,
+}
+
+impl GpuNode {
+    /// Makes a host with this inventory, and the classes of GPUs.
+    ///
+    /// # Errors
+    /// If a file cannot be written, or the API server refuses the classes.
+    pub fn new(inventory: &str) -> Result<Self> {
+        let cluster = Cluster::connect()?;
+        let scratch = tempfile::tempdir()?;
+        let dir = scratch.path().join("host");
+        fs::create_dir(&dir)?;
+        let inventory = serde_json::from_slice(&fs::read(inventory_path(inventory))?)?;
+        let host = MockHost::new(&dir, &inventory, library());
+        host.install_cuda(&built("mock-cuda"), DRIVER_VERSION);
+        make_probe_image(&host, &scratch.path().join("image"));
+        create_classes(&cluster)?;
+        Ok(Self {
+            cluster,
+            hook: built("nvidia-cdi-hook"),
+            scratch,
+            host,
+        })
+    }
+
+    /// Starts the plugin.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start(&self) -> Result<GpuPlugin> {
+        GpuPlugin::start(&self.cluster, NODE, &self.host.path(""), &self.hook)
+    }
+
+    /// The probe, for pods.
+    ///
+    /// # Errors
+    /// As [`ProbeVolumes::new`].
+    pub fn probe(&self) -> Result<ProbeVolumes> {
+        ProbeVolumes::new(&self.scratch.path().join("image"))
+    }
+
+    /// Waits until this number of devices is published.
+    ///
+    /// # Errors
+    /// If it is never published.
+    pub fn wait_for_devices(&self, number: usize) -> Result<()> {
+        wait_until(&self.cluster, "the GPUs are published", || {
+            let found = published(&self.cluster, NODE)?;
+            ensure!(found.len() == number, "{found:?}");
+            Ok(())
+        })
+    }
+
+    /// The claims with a spec: UID, and the paths of the GPUs' device nodes.
+    ///
+    /// # Errors
+    /// If a spec cannot be read.
+    pub fn specs(&self) -> Result<BTreeMap<String, Vec<String>>> {
+        // The specs are JSON, each on one line.
+        let print = "cd /etc/cdi; for spec in k8s.gpu.nvidia.com-claim_*; do
+            [ ! -e $spec ] || { echo $spec; cat $spec; echo; }; done";
+        let text = self.cluster.on_node(NODE, print)?;
+        let mut lines = text.lines().filter(|line| !line.is_empty());
+        let mut specs = BTreeMap::new();
+        while let Some(name) = lines.next() {
+            let uid = name
+                .strip_prefix("k8s.gpu.nvidia.com-claim_")
+                .and_then(|name| name.strip_suffix(".yaml"));
+            let spec = lines.next().with_context(|| format!("{name} is empty"))?;
+            let spec: Value = serde_json::from_str(spec).with_context(|| name.to_owned())?;
+            let nodes = listed(&spec, "/devices")
+                .flat_map(|device| listed(device, "/containerEdits/deviceNodes"));
+            let paths = nodes.filter_map(|node| Some(node.get("path")?.as_str()?.to_owned()));
+            specs.insert(uid.context("no UID")?.to_owned(), paths.collect());
+        }
+        Ok(specs)
+    }
+
+    /// Waits until this number of claims has a spec.
+    ///
+    /// # Errors
+    /// If that is never so.
+    pub fn wait_for_specs(&self, number: usize) -> Result<()> {
+        wait_until(&self.cluster, "claims are unprepared", || {
+            let specs = self.specs()?;
+            ensure!(specs.len() == number, "{specs:?}");
+            Ok(())
+        })
+    }
+}
+
+impl Drop for GpuNode {
+    fn drop(&mut self) {
+        // Ignored: they fail only while the cluster ends.
+        drop(delete_slices(&self.cluster));
+        let classes = ["gpu.nvidia.com", "mig.nvidia.com"];
+        drop(
+            self.cluster
+                .kubectl(&[&["delete", "deviceclass"][..], &classes].concat()),
+        );
+    }
+}
+
+/// Deletes the slices of GPUs, which the plugin leaves at its end.
+///
+/// # Errors
+/// As [`Cluster::kubectl`].
+pub fn delete_slices(cluster: &Cluster) -> Result<()> {
+    let of_driver = ["--field-selector", "spec.driver=gpu.nvidia.com"];
+    let delete = [&["delete", "resourceslices"][..], &of_driver].concat();
+    cluster.kubectl(&delete).map(drop)
+}
 
 /// The path of a mock inventory in the sources.
 pub fn inventory_path(name: &str) -> PathBuf {

@@ -1,85 +1,15 @@
 //! The GPU plugin on a real node with mock GPUs: claims, extended resources, MIG devices; kills and lost GPUs.
 
 use std::fs;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use cluster_tests::gpus::{
-    DRIVER_VERSION, GpuPlugin, ProbeVolumes, claim_template, create_classes, inventory_path,
-    opened, published,
+    GpuNode, NODE, claim_template, delete_slices, inventory_path, opened, published,
 };
-use cluster_tests::{Cluster, Namespace, wait_until};
-use mock_host::{MockHost, built, library, make_probe_image};
+use cluster_tests::{Namespace, wait_until};
+use mock_host::MockHost;
 use serde_json::json;
-
-const NODE: u8 = 1;
-
-const DELETE_CLASSES: [&str; 4] = ["delete", "deviceclass", "gpu.nvidia.com", "mig.nvidia.com"];
-
-const DELETE_SLICES: [&str; 4] = [
-    "delete",
-    "resourceslices",
-    "--field-selector",
-    "spec.driver=gpu.nvidia.com",
-];
-
-/// A host with mock GPUs, and the image of the probe.
-struct GpuNode {
-    cluster: Cluster,
-    scratch: tempfile::TempDir,
-    host: MockHost,
-    hook: PathBuf,
-}
-
-impl GpuNode {
-    fn new(inventory: &str) -> Result<Self> {
-        let cluster = Cluster::connect()?;
-        let scratch = tempfile::tempdir()?;
-        let dir = scratch.path().join("host");
-        fs::create_dir(&dir)?;
-        let inventory = serde_json::from_slice(&fs::read(inventory_path(inventory))?)?;
-        let host = MockHost::new(&dir, &inventory, library());
-        host.install_cuda(&built("mock-cuda"), DRIVER_VERSION);
-        make_probe_image(&host, &scratch.path().join("image"));
-        create_classes(&cluster)?;
-        Ok(Self {
-            cluster,
-            hook: built("nvidia-cdi-hook"),
-            scratch,
-            host,
-        })
-    }
-
-    fn start(&self) -> Result<GpuPlugin> {
-        GpuPlugin::start(&self.cluster, NODE, &self.host.path(""), &self.hook)
-    }
-
-    fn probe(&self) -> Result<ProbeVolumes> {
-        ProbeVolumes::new(&self.scratch.path().join("image"))
-    }
-
-    fn wait_for_devices(&self, number: usize) -> Result<()> {
-        wait_until(&self.cluster, "the GPUs are published", || {
-            let found = published(&self.cluster, NODE)?;
-            ensure!(found.len() == number, "{found:?}");
-            Ok(())
-        })
-    }
-
-    fn specs(&self) -> Result<usize> {
-        let list = "ls /etc/cdi | grep -c k8s.gpu.nvidia.com-claim_ || true";
-        Ok(self.cluster.on_node(NODE, list)?.trim().parse()?)
-    }
-}
-
-impl Drop for GpuNode {
-    fn drop(&mut self) {
-        // Ignored: they fail only while the cluster ends.
-        drop(self.cluster.kubectl(&DELETE_SLICES));
-        drop(self.cluster.kubectl(&DELETE_CLASSES));
-    }
-}
 
 // req: GPU-31, GPU-33
 #[test]
@@ -121,26 +51,18 @@ fn containers_open_exactly_the_gpus_of_their_claims_also_after_kills() -> Result
     all.sort_unstable();
     all.dedup();
     ensure!(all.len() == 4, "a GPU is in two containers: {all:?}");
-    ensure!(node.specs()? == 3);
+    ensure!(node.specs()?.len() == 3);
 
     plugin.end("KILL")?;
     let plugin = node.start()?;
     node.cluster
         .kubectl(&["delete", "pod", "extended", "-n", &namespace.name])?;
-    wait_until(&node.cluster, "the claim is unprepared", || {
-        let specs = node.specs()?;
-        ensure!(specs == 2, "{specs} specs");
-        Ok(())
-    })?;
+    node.wait_for_specs(2)?;
     plugin.end("TERM")?;
     let _plugin = node.start()?;
     node.cluster
         .kubectl(&["delete", "pod", "pod", "-n", &namespace.name])?;
-    wait_until(&node.cluster, "all claims are unprepared", || {
-        let specs = node.specs()?;
-        ensure!(specs == 0, "{specs} specs");
-        Ok(())
-    })
+    node.wait_for_specs(0)
 }
 
 // req: GPU-32
@@ -218,7 +140,7 @@ fn one_broken_gpu_of_eight_leaves_seven_published_without_a_restart() -> Result<
     ];
     for call in calls {
         for (effect, limit) in [("code", 2), ("abort", 2), ("hang", 12)] {
-            node.cluster.kubectl(&DELETE_SLICES)?;
+            delete_slices(&node.cluster)?;
             node.wait_for_devices(0)?;
             node.host.inject(&fault(call, effect));
             let since = Instant::now();

@@ -35,6 +35,7 @@ mod echo_driver_serves_a_pod;
 mod gpus_are_refused_beside_nvidias_driver;
 mod imex_daemons_with_certificates_connect_to_each_other_only;
 mod killed_and_restarted_components_recover;
+mod killed_gpu_plugins_give_no_gpu_twice;
 mod many_pods_share_the_device_of_a_node;
 mod no_channel_without_a_claim;
 mod objects_of_nvidias_chart_are_left_alone;
