@@ -8,8 +8,9 @@
 # NAMESPACE    the chart's namespace (imex-dra)
 #
 # Writes imex-dra-report-TIME.tar.gz in the current directory: versions; the chart's pods and workloads; nodes;
-# ComputeDomains, cliques, claims (which pod has which device), this driver's ResourceSlices, DeviceClasses;
-# events about these; logs of each container before and after its last restart, at most 2000 lines and 1 MiB each.
+# ComputeDomains, cliques, claims (which pod has which device), both drivers' ResourceSlices, DeviceClasses;
+# events about these; logs of each container before and after its last restart, at most 2000 lines and 1 MiB each;
+# from the plugin's pods the records of claims and the GPUs, as cdi-gen prints them.
 # It reads no Secrets, no ConfigMaps and no containers' environment. The file contains names of nodes, namespaces
 # and pods, and IP addresses.
 set -euo pipefail
@@ -55,7 +56,9 @@ save chart.txt in_namespace get deployments,daemonsets,jobs,pods,leases,networkp
 save nodes.txt k get nodes -o wide --label-columns nvidia.com/gpu.present,nvidia.com/gpu.clique
 save computedomains.yaml k get computedomains --all-namespaces -o yaml
 save cliques.yaml k get computedomaincliques --all-namespaces -o yaml
-save slices.yaml k get resourceslices --field-selector spec.driver=compute-domain.nvidia.com -o yaml
+for driver in compute-domain.nvidia.com gpu.nvidia.com; do
+    save "slices/$driver.yaml" k get resourceslices --field-selector "spec.driver=$driver" -o yaml
+done
 save deviceclasses.yaml k get deviceclasses -o yaml
 save claims.txt k get resourceclaims --all-namespaces -o 'custom-columns=NAMESPACE:.metadata.namespace,NAME:.metadata.name,UID:.metadata.uid,DRIVER:.status.allocation.devices.results[*].driver,POOL:.status.allocation.devices.results[*].pool,DEVICE:.status.allocation.devices.results[*].device,FOR:.status.reservedFor[*].name,DELETED:.metadata.deletionTimestamp'
 save events/chart.txt events --namespace "$namespace"
@@ -75,7 +78,10 @@ for node in "${nodes[@]}"; do
     for pod in $(awk -F '\t' -v node="$node" '$2 == node { print $3 }' "$scratch/pods"); do
         logs "pod/$pod"
         case $pod in
-            *kubelet-plugin*) save "claims/$node.txt" in_namespace exec "$pod" -- cdi-gen checkpoint show ;;
+            *kubelet-plugin*)
+                save "claims/$node.txt" in_namespace exec "$pod" -- cdi-gen checkpoint show
+                save "gpus/$node.json" in_namespace exec "$pod" -- cdi-gen gpus --driver-root /driver-root --json
+                ;;
             *) save "daemons/$node.txt" in_namespace exec "$pod" -- compute-domain-daemon check ;;
         esac
     done

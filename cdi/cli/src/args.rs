@@ -20,7 +20,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use host_doctor::DEFAULT_DRIVER_ROOT;
+use host_doctor::{DEFAULT_DRIVER_ROOT, DraDriver};
 use imex_cdi::QualifiedName;
 use serde::Serialize;
 
@@ -30,7 +30,7 @@ pub(crate) use self::generate_gpu::GenerateGpu;
 pub(crate) use self::pattern::DeviceSelection;
 pub(crate) use self::shared::{Format, KubeletRoot, STDIN, SpecDirs};
 
-use self::shared::{EXIT_CODES, cdi_name, file};
+use self::shared::{EXIT_CODES, cdi_name, driver, file};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -53,10 +53,11 @@ pub(crate) enum Command {
     Why(Why),
     Gpus(Gpus),
     Doctor(Doctor),
-    /// Reads the kubelet plugin's checkpoint: the claims prepared on this node.
+    /// Reads the checkpoints of the kubelet plugins: the claims prepared on this node.
     ///
-    /// The default FILE is this node's checkpoint, plugins/compute-domain.nvidia.com/checkpoint.json
-    /// below kubelet's root directory.
+    /// The default FILE is this node's checkpoint, plugins/DRIVER/checkpoint.json below kubelet's root
+    /// directory. DRIVER is compute-domain.nvidia.com or gpu.nvidia.com. If the node has checkpoints of
+    /// both, both are read.
     #[command(subcommand)]
     Checkpoint(CheckpointCommand),
     /// Runs as an OCI runtime hook that refuses containers with IMEX channels they do not own.
@@ -68,7 +69,7 @@ pub(crate) enum Command {
 ///
 /// Shows each device's spec file and IMEX channel, whether its name resolves to this file, and
 /// whether the host's device nodes match. The ComputeDomain of a claim's device comes from the
-/// kubelet plugin's checkpoint. Directories and specs that cannot be loaded, and devices that
+/// ComputeDomain plugin's checkpoint. Directories and specs that cannot be loaded, and devices that
 /// resolve but cannot be used, are reported on stderr (exit code 1).
 #[derive(Debug, ClapArgs)]
 #[command(after_help = EXIT_CODES)]
@@ -224,11 +225,12 @@ pub(crate) enum CheckpointCommand {
     #[command(after_help = EXIT_CODES)]
     Show {
         /// The checkpoint file; - reads standard input. The default is this node's checkpoint.
-        #[arg(value_parser = file(), conflicts_with_all = ["path", "root"])]
+        #[arg(value_parser = file(), conflicts_with_all = ["path", "root", "driver"])]
         file: Option<PathBuf>,
         #[command(flatten)]
         node: NodeCheckpoint,
-        /// Prints one JSON document instead of a table.
+        /// Prints one JSON document instead of a table. Needs --driver if the node has checkpoints of
+        /// both drivers.
         #[arg(long)]
         json: bool,
     },
@@ -238,7 +240,7 @@ pub(crate) enum CheckpointCommand {
     Verify {
         /// The checkpoint files; - reads standard input. The default is this node's checkpoint.
         /// Every file is checked; if a file cannot be read, the exit code is 3.
-        #[arg(value_name = "FILE", value_parser = file(), conflicts_with_all = ["path", "root"])]
+        #[arg(value_name = "FILE", value_parser = file(), conflicts_with_all = ["path", "root", "driver"])]
         files: Vec<PathBuf>,
         /// Prints the bytes that the plugin would write for the claims of one file, instead of a
         /// verdict: `verify --canonical FILE | cmp - FILE`. Never overwrite FILE with these bytes
@@ -258,6 +260,10 @@ pub(crate) struct NodeCheckpoint {
     /// The host's root directory; cannot be used with FILE.
     #[arg(long, value_name = "DIR", default_value = "/")]
     pub(crate) root: PathBuf,
+    /// The driver whose checkpoint is read; cannot be used with FILE. By default, every driver with a
+    /// checkpoint on the node.
+    #[arg(long, value_name = "DRIVER", value_parser = driver())]
+    pub(crate) driver: Option<DraDriver>,
 }
 
 #[derive(Debug, Subcommand)]

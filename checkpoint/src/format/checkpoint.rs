@@ -53,10 +53,10 @@ impl<P> Checkpoint<P> {
         self.boot_id = self.boot_id.take().or(other.boot_id);
     }
 
-    /// Adds the aborted records of the second file of the same boot. Records of this checkpoint
-    /// override them.
+    /// Adds the aborted records of the second file ([`ABORTED_FILE`](crate::ABORTED_FILE)) if it has
+    /// the same boot id. Records of this checkpoint override them.
     // req: CKPT-20, CKPT-15
-    pub(crate) fn add_aborted<Q>(&mut self, second: &Checkpoint<Q>) {
+    pub fn add_aborted<Q>(&mut self, second: &Checkpoint<Q>) {
         if second.boot_id != self.boot_id {
             return;
         }

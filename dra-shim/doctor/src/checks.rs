@@ -20,7 +20,9 @@ pub use self::gpus::{GPU_WITHOUT_IDENTITY, gpu_findings};
 
 use crate::diagnosis::AreaReport;
 use crate::diagnosis::Diagnosis;
+use crate::dra_driver::DraDriver;
 use crate::facts::Facts;
+use crate::facts::claims::ClaimFacts;
 use crate::facts::directories::{CdiDirectory, DirectoryFacts};
 use crate::facts::specs::SpecFileFacts;
 use crate::options::Invocation;
@@ -34,11 +36,14 @@ pub fn diagnose(facts: &Facts, invocation: &Invocation) -> Diagnosis {
     let fabric = facts.fabric.fabric();
     let module = &facts.gpus.driver.module;
     let module_is_loaded = *module != Fact::Absent;
-    let has_plugin = facts.claims.has_plugin();
+    let has_plugin = has_plugin(facts);
+    let mut drivers = facts.claims.iter();
+    let gives_channels =
+        drivers.any(|it| it.driver() == DraDriver::ComputeDomain && it.has_plugin());
     let context = channels::Context {
         module_is_loaded,
         imex_is_down: facts.imex.is_down(),
-        has_plugin,
+        has_plugin: gives_channels,
     };
     let expected_by = driver::ExpectedBy {
         plugin: has_plugin,
@@ -94,20 +99,31 @@ pub fn diagnose(facts: &Facts, invocation: &Invocation) -> Diagnosis {
         ),
         (
             "isolation",
-            isolation::check(&facts.isolation, &facts.specs, has_plugin),
+            isolation::check(
+                &facts.isolation,
+                &facts.specs,
+                isolation::Context {
+                    has_plugin,
+                    gives_channels,
+                },
+            ),
         ),
     ];
     Diagnosis::new(reports)
 }
 
-/// Whether something on the host gives devices to kubelet by CDI: this driver's plugin, or
-/// another DRA driver or device plugin that has written a spec of a vendor `k8s.*`.
+/// Whether a DRA driver's plugin is on the host.
+fn has_plugin(facts: &Facts) -> bool {
+    facts.claims.iter().any(ClaimFacts::has_plugin)
+}
+
+/// Whether something on the host gives devices to kubelet by CDI: a plugin, or another DRA driver or device plugin that has written a spec of a vendor `k8s.*`.
 fn wants_cdi(facts: &Facts) -> bool {
     let is_kubelets = |file: &SpecFileFacts| {
         let spec = file.spec.as_ref().ok();
         spec.is_some_and(|spec| spec.kind().vendor().starts_with(KUBELET_PLUGINS))
     };
-    facts.claims.has_plugin() || facts.specs.files.iter().any(is_kubelets)
+    has_plugin(facts) || facts.specs.files.iter().any(is_kubelets)
 }
 
 /// The directories that a runtime has to read: those with files, and the one into which the

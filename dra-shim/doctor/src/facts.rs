@@ -104,8 +104,9 @@ pub struct Facts {
     pub watchers: WatcherFacts,
     /// The CDI specs.
     pub specs: SpecFacts,
-    /// The claims that are prepared on the node.
-    pub claims: ClaimFacts,
+    /// The claims that are prepared on the node, for each DRA driver on it; those of
+    /// `compute-domain.nvidia.com` if there is none.
+    pub claims: Vec<ClaimFacts>,
     /// Ways to bypass claims.
     pub isolation: IsolationFacts,
 }
@@ -147,7 +148,7 @@ impl Facts {
                 driver,
                 fabric: FabricFacts::read(host.is_this_host(), root),
                 runtimes: RuntimeFacts::read(host, spec_dirs.collect(), &kubelet_root),
-                claims: ClaimFacts::read(host, &registry, &kubelet_root),
+                claims: ClaimFacts::read_all(host, &registry, &kubelet_root),
                 channels: ChannelFacts::read(host),
                 imex: ImexFacts::read(host, driver_root, options.imex_socket.as_deref()),
                 directories: DirectoryFacts::read(host, &registry),

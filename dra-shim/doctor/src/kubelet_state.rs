@@ -5,9 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use compute_domain_api::names::DRIVER_NAME as DRIVER;
 use serde::Deserialize;
 use serde_json::Value;
+
+use crate::dra_driver::DraDriver;
 
 /// The file's name, below kubelet's root directory.
 pub const KUBELET_STATE_FILE: &str = "dra_manager_state";
@@ -15,7 +16,7 @@ pub const KUBELET_STATE_FILE: &str = "dra_manager_state";
 /// The version in Kubernetes 1.34, also assumed for a file without a version.
 const API_VERSION: &str = "checkpoint.dra.kubelet.k8s.io/v1";
 
-/// kubelet's state of the claims that this driver prepared.
+/// kubelet's state of the claims that a driver prepared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KubeletState {
     /// By UID.
@@ -84,8 +85,8 @@ struct Driver {
 // === impl KubeletState ===
 
 impl KubeletState {
-    /// Reads the file's content.
-    pub fn decode(bytes: &[u8]) -> Result<Self, KubeletStateError> {
+    /// Reads the claims of a driver from the file's content.
+    pub fn decode(bytes: &[u8], driver: DraDriver) -> Result<Self, KubeletStateError> {
         let malformed = |what: &str, error: &serde_json::Error| KubeletStateError {
             message: format!("{what}: {error}"),
             // JSON of another shape may be that of another kubelet version.
@@ -114,7 +115,7 @@ impl KubeletState {
         let claims = data.claim_info_state_list.unwrap_or_default();
         let ours = claims.into_iter().filter_map(|claim| {
             let drivers = claim.drivers.unwrap_or_default();
-            let devices = drivers.get(DRIVER)?.devices.as_ref();
+            let devices = drivers.get(driver.name())?.devices.as_ref();
             let known = KubeletClaim {
                 name: format!("{}/{}", claim.namespace, claim.name),
                 prepared: devices.is_some_and(|devices| !devices.is_empty()),
@@ -151,40 +152,47 @@ mod tests {
             .into_bytes()
     }
 
+    fn decode(bytes: &[u8]) -> Result<KubeletState, KubeletStateError> {
+        KubeletState::decode(bytes, DraDriver::ComputeDomain)
+    }
+
     fn claim(uid: &str, drivers: &Value) -> Value {
         json!({"ClaimUID": uid, "ClaimName": "c", "Namespace": "n", "PodUIDs": {"pod-1": {}}, "DriverState": drivers})
     }
 
     #[test]
-    fn only_claims_of_this_driver_count_and_only_with_devices_as_prepared() {
-        let state = KubeletState::decode(&file(&json!({"ClaimInfoStateList": [
-            claim("1", &json!({DRIVER: {"Devices": [{"DeviceName": "channel-0"}]}})),
-            claim("2", &json!({DRIVER: {"Devices": null}})),
-            claim("3", &json!({"gpu.nvidia.com": {"Devices": [{}]}})),
-        ]})))
-        .unwrap();
-        let prepared: Vec<_> = state
-            .claims
-            .iter()
-            .map(|(uid, claim)| (uid.as_str(), claim.prepared))
-            .collect();
-        assert_eq!(prepared, [("1", true), ("2", false)]);
+    fn each_driver_has_its_own_claims_and_only_those_with_devices_are_prepared() {
+        let [channels, gpus] = DraDriver::ALL.map(DraDriver::name);
+        let file = file(&json!({"ClaimInfoStateList": [
+            claim("1", &json!({channels: {"Devices": [{"DeviceName": "channel-0"}]}})),
+            claim("2", &json!({channels: {"Devices": null}, gpus: {"Devices": [{}]}})),
+            claim("3", &json!({gpus: {"Devices": [{}]}})),
+        ]}));
+        let prepared = |driver| {
+            let claims = KubeletState::decode(&file, driver).unwrap().claims;
+            let claims = claims.into_iter().map(|(uid, claim)| (uid, claim.prepared));
+            claims.collect::<Vec<_>>()
+        };
+        let [one, two, three] = ["1", "2", "3"].map(str::to_owned);
+        let of_channels = [(one, true), (two.clone(), false)];
+        assert_eq!(prepared(DraDriver::ComputeDomain), of_channels);
+        assert_eq!(prepared(DraDriver::Gpu), [(two, true), (three, true)]);
+
+        let state = decode(&file).unwrap();
         assert_eq!(state.claims["1"].name, "n/c");
         assert_eq!(state.claims["1"].pods, BTreeSet::from(["pod-1".to_owned()]));
-        assert_eq!(
-            KubeletState::decode(&file(&json!({})))
-                .unwrap()
-                .claims
-                .len(),
-            0
-        );
+    }
+
+    #[test]
+    fn a_file_without_claims_has_none() {
+        assert_eq!(decode(&file(&json!({}))).unwrap().claims.len(), 0);
     }
 
     #[test]
     fn an_unknown_version_is_an_error_and_no_damage() {
         let of = |version: &str| file(&json!({"apiVersion": version, "Claims": []}));
-        assert!(KubeletState::decode(&of(API_VERSION)).is_ok());
-        let error = KubeletState::decode(&of("checkpoint.dra.kubelet.k8s.io/v2")).unwrap_err();
+        assert!(decode(&of(API_VERSION)).is_ok());
+        let error = decode(&of("checkpoint.dra.kubelet.k8s.io/v2")).unwrap_err();
         assert!(error.to_string().contains("/v2") && !error.is_damage());
     }
 
@@ -196,14 +204,10 @@ mod tests {
             "{".to_owned(),
             "[]".to_owned(),
         ] {
-            assert!(KubeletState::decode(bad.as_bytes()).is_err(), "{bad}");
+            assert!(decode(bad.as_bytes()).is_err(), "{bad}");
         }
         let old = r#"{"version":"v1","entries":[],"checksum":1}"#;
-        assert!(
-            !KubeletState::decode(old.as_bytes())
-                .unwrap_err()
-                .is_damage()
-        );
-        assert!(KubeletState::decode(b"{").unwrap_err().is_damage());
+        assert!(!decode(old.as_bytes()).unwrap_err().is_damage());
+        assert!(decode(b"{").unwrap_err().is_damage());
     }
 }

@@ -35,6 +35,7 @@
 //! | what | modules |
 //! |---|---|
 //! | texts | `text` (numbers in sentences, quoting) |
+//! | drivers | `dra_driver` (names, directories and CDI kinds of the DRA drivers) |
 //! | specs | `majors`, `spec_node` (device nodes, and kinds that crash a runtime) |
 //! | a host | `host` (its files; links stay inside), `processes`, `systemd` (units), `packages` (versions of packages), `cri` (queries to a runtime) |
 //! | specs and a host | `node_report` (a spec's node compared with the host's), `spec_paths` (what mounts and hooks need) |
@@ -55,6 +56,7 @@ mod causes;
 mod checks;
 mod cri;
 mod diagnosis;
+mod dra_driver;
 mod error_facts;
 pub mod facts;
 mod finding;
@@ -75,13 +77,13 @@ mod text;
 
 pub use checks::{GPU_WITHOUT_IDENTITY, diagnose, gpu_findings};
 pub use diagnosis::{Area, AreaState, Diagnosis};
+pub use dra_driver::DraDriver;
 pub use error_facts::{ErrorFacts, refusal_hint};
 pub use facts::Facts;
 pub use facts::claims::boot_id;
 pub use facts::claims::checkpoint_file::{
-    DecodedCheckpoint, MAX_CHECKPOINT_LEN, checkpoint_records,
+    DecodedCheckpoint, MAX_CHECKPOINT_LEN, RawGpuGroup, checkpoint_records,
 };
-pub use facts::claims::kubelet_root::checkpoint_path;
 pub use facts::directories::is_spec_name;
 pub use facts::gpu_sources;
 pub use finding::{Finding, Severity};

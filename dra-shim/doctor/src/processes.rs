@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
+use crate::dra_driver::DraDriver;
 use crate::host::{FileId, Host};
 
 /// The directory of a host's sockets; each host has its own.
@@ -24,10 +25,8 @@ const PROC_ROOT: u64 = 1;
 /// meaning in the other program.
 const CONFIG_OPTIONS: [&str; 3] = ["-c", "--config", "--config-file"];
 
-/// The kubelet plugin's program, of this driver and of NVIDIA's. A process's name has only the
-/// first 15 bytes, which are the same for the controller.
-pub(crate) const PLUGIN: &str = "compute-domain-kubelet-plugin";
-const PLUGIN_NAME: &str = "compute-domain-";
+/// The length of a process's name, to which the kernel shortens its program's.
+const NAME_LEN: usize = 15;
 
 /// A process of the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -166,14 +165,16 @@ fn last_value<'a>(
     found
 }
 
-/// The running kubelet plugins and their arguments.
-pub(crate) fn plugins(host: &Host) -> impl Iterator<Item = (u32, Vec<String>)> {
+/// The running kubelet plugins of a driver and their arguments.
+pub(crate) fn plugins(host: &Host, driver: DraDriver) -> impl Iterator<Item = (u32, Vec<String>)> {
+    let program = driver.program();
     let named = processes(host)
         .into_iter()
-        .filter(|it| it.name == PLUGIN_NAME);
-    named.filter_map(|process| {
+        .filter(|it| program.get(..NAME_LEN) == Some(&it.name));
+    named.filter_map(move |process| {
         let arguments = arguments(host, process.pid).ok()??;
-        let is_plugin = arguments.first()?.ends_with(PLUGIN);
+        // The name of a ComputeDomain plugin is also that of the controller.
+        let is_plugin = arguments.first()?.ends_with(program);
         is_plugin.then_some((process.pid, arguments))
     })
 }

@@ -3,6 +3,7 @@
 
 use imex_cdi::{DeviceNode, DeviceType, Kind, Spec};
 
+use crate::dra_driver::DraDriver;
 use crate::majors::is_channel_path;
 
 /// The prefix of the vendors, and thus of the file names, of specs that DRA drivers and NVIDIA's
@@ -32,9 +33,10 @@ pub fn device_nodes(spec: &Spec) -> impl Iterator<Item = &DeviceNode> {
     edits.flat_map(|edits| &edits.device_nodes)
 }
 
-/// Whether this is a claim's spec, written by the kubelet plugin.
+/// Whether this is a claim's spec, written by a kubelet plugin.
 pub(crate) fn is_claim_spec(spec: &Spec) -> bool {
-    *spec.kind() == Kind::compute_domain_claim()
+    let mut drivers = DraDriver::ALL.into_iter();
+    drivers.any(|driver| *spec.kind() == driver.claim_kind())
 }
 
 /// The path of the host's device node: `hostPath`, else the container's path.

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use clap::builder::{PathBufValueParser, TypedValueParser};
+use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use host_doctor::DEFAULT_KUBELET_ROOT;
+use host_doctor::{DEFAULT_KUBELET_ROOT, DraDriver};
 use imex_cdi::{DEFAULT_DIRS, NameError};
 
 /// The file for the argument `-`.
@@ -56,6 +56,12 @@ pub(super) fn file() -> impl TypedValueParser<Value = PathBuf> {
             text
         }
     })
+}
+
+/// The name of a DRA driver.
+pub(super) fn driver() -> impl TypedValueParser<Value = DraDriver> {
+    let names = PossibleValuesParser::new(DraDriver::ALL.map(DraDriver::name));
+    names.try_map(|name| DraDriver::from_name(&name).ok_or("the driver is unknown"))
 }
 
 /// Parses a CDI name; the error includes the hint.

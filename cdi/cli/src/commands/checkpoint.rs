@@ -1,17 +1,18 @@
-//! `cdi-gen checkpoint`: reads the kubelet plugin's checkpoint.
+//! `cdi-gen checkpoint`: reads the checkpoints of the kubelet plugins.
 
 mod contents;
 mod damage;
 mod report;
 mod text;
 
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use dra_checkpoint::BootId;
-use host_doctor::checkpoint_path;
+use dra_checkpoint::{BootId, CHECKPOINT_FILE, Payload};
+use host_doctor::{DecodedCheckpoint, DraDriver};
 
-use self::contents::Contents;
+use self::contents::{Contents, Records};
 use self::report::CheckpointReport;
 use crate::args::{CheckpointCommand, NodeCheckpoint};
 use crate::escape::escape;
@@ -21,18 +22,20 @@ use crate::output::print;
 
 pub(super) fn run(command: CheckpointCommand, stdout: &mut impl Write) -> Result<Outcome, Failure> {
     match command {
-        CheckpointCommand::Show { file, node, json } => show(
-            &file.map_or_else(|| node_checkpoint(&node), Ok)?,
-            json,
-            stdout,
-        ),
+        CheckpointCommand::Show { file, node, json } => {
+            let files = match file {
+                Some(file) => vec![file],
+                None => node_files(&node, false)?,
+            };
+            show(&files, json, stdout)
+        }
         CheckpointCommand::Verify {
             mut files,
             canonical,
             node,
         } => {
             if files.is_empty() {
-                files.push(node_checkpoint(&node)?);
+                files = node_files(&node, !canonical)?;
             }
             match files.as_slice() {
                 files if !canonical => verify(files, stdout),
@@ -40,26 +43,69 @@ pub(super) fn run(command: CheckpointCommand, stdout: &mut impl Write) -> Result
                 files => {
                     let count = files.len();
                     let message = format!("--canonical takes one file, not {count}");
-                    Err(Failure::new(Outcome::Usage, message).hint("pass one file"))
+                    Err(Failure::new(Outcome::Usage, message).hint("pass one file, or --driver"))
                 }
             }
         }
     }
 }
 
-/// The path of this node's checkpoint.
-fn node_checkpoint(node: &NodeCheckpoint) -> Result<PathBuf, Failure> {
+/// The checkpoints of this node's drivers, and their files of aborted claims if wanted.
+fn node_files(node: &NodeCheckpoint, with_aborted: bool) -> Result<Vec<PathBuf>, Failure> {
     let host = open_host(&node.root)?;
-    let kubelet = node.kubelet.path.to_string_lossy();
-    Ok(host.resolve(checkpoint_path(&kubelet)))
+    let root = node.kubelet.path.to_string_lossy();
+    let drivers = match node.driver {
+        Some(driver) => vec![driver],
+        None => node_drivers(|driver| host.resolve(driver.plugin_dir(&root))),
+    };
+    let mut files = Vec::new();
+    for driver in drivers {
+        files.push(host.resolve(driver.checkpoint(&root)));
+        let aborted = host.resolve(driver.aborted_file(&root));
+        if with_aborted && aborted.exists() {
+            files.push(aborted);
+        }
+    }
+    Ok(files)
 }
 
-fn show(path: &Path, json: bool, stdout: &mut impl Write) -> Result<Outcome, Failure> {
-    let contents = Contents::read(path)?;
-    let this_boot = BootId::current().ok();
-    let checkpoint = CheckpointReport::new(path, &contents, this_boot.as_ref());
-    print(&checkpoint, json, stdout)?;
-    Ok(Outcome::of(!matches!(contents, Contents::Damaged(_))))
+/// The drivers with a checkpoint on the node, damaged or not. Otherwise the first driver with a
+/// directory, whose checkpoint may be missing; if there is none, the first driver.
+fn node_drivers(dir: impl Fn(DraDriver) -> PathBuf) -> Vec<DraDriver> {
+    let all = DraDriver::ALL.into_iter();
+    let has_checkpoint = |driver: &DraDriver| {
+        let mut entries = fs::read_dir(dir(*driver)).into_iter().flatten().flatten();
+        entries.any(|entry| damage::has_name(&entry.path(), CHECKPOINT_FILE))
+    };
+    let found: Vec<DraDriver> = all.clone().filter(has_checkpoint).collect();
+    if !found.is_empty() {
+        return found;
+    }
+    let with_dir = all.clone().filter(|driver| dir(*driver).exists());
+    with_dir.chain(all).take(1).collect()
+}
+
+fn show(paths: &[PathBuf], json: bool, stdout: &mut impl Write) -> Result<Outcome, Failure> {
+    if json && paths.len() > 1 {
+        let message =
+            "this node has checkpoints of several drivers, but --json prints one document";
+        let names = DraDriver::ALL.map(DraDriver::name).join(" or ");
+        return Err(Failure::new(Outcome::Usage, message).hint(format!("pass --driver {names}")));
+    }
+    let (mut is_clean, mut failed) = (true, None);
+    for (at, path) in paths.iter().enumerate() {
+        let mut contents = Contents::read(path)?;
+        // The checkpoint is printed all the same.
+        failed = contents.add_aborted(path).err().or(failed);
+        let this_boot = BootId::current().ok();
+        let report = CheckpointReport::new(path, &contents, this_boot.as_ref());
+        if at > 0 {
+            writeln!(stdout).map_err(Failure::stdout)?;
+        }
+        print(&report, json, stdout)?;
+        is_clean &= report.damage.is_none();
+    }
+    failed.map_or_else(|| Ok(Outcome::of(is_clean)), Err)
 }
 
 /// Checks every file, also after one that cannot be read.
@@ -68,14 +114,17 @@ fn verify(paths: &[PathBuf], stdout: &mut impl Write) -> Result<Outcome, Failure
     let mut unread = 0;
     for path in paths {
         let verdict = match Contents::read(path) {
-            Ok(Contents::Own(_)) => "OK".to_owned(),
-            Ok(Contents::Foreign { drivers, .. }) => {
-                format!("OK: checkpoint of another driver: {}", drivers.join(", "))
-            }
-            Ok(Contents::Damaged(damaged)) => {
-                is_clean = false;
-                format!("CORRUPT: {}", damaged.description())
-            }
+            Ok(contents) => match contents.damage() {
+                Some(description) => {
+                    is_clean = false;
+                    format!("CORRUPT: {description}")
+                }
+                None if contents.foreign_drivers.is_empty() => "OK".to_owned(),
+                None => {
+                    let drivers = contents.foreign_drivers.join(", ");
+                    format!("OK: checkpoint of another driver: {drivers}")
+                }
+            },
             Err(failure) if paths.len() == 1 => return Err(failure),
             Err(failure) => {
                 stdout.flush().map_err(Failure::stdout)?;
@@ -94,26 +143,30 @@ fn verify(paths: &[PathBuf], stdout: &mut impl Write) -> Result<Outcome, Failure
 }
 
 fn print_canonical(path: &Path, stdout: &mut impl Write) -> Result<Outcome, Failure> {
-    let contents = Contents::read(path)?;
-    let path = path.display();
-    let checkpoint = match contents {
-        Contents::Own(checkpoint) => checkpoint,
-        Contents::Foreign { drivers, .. } => {
-            let drivers = drivers.join(", ");
-            let message = format!("{path} is the checkpoint of another driver ({drivers})");
+    let bytes = match Contents::read(path)?.records {
+        Records::Channels(decoded) => canonical(path, decoded)?,
+        Records::Gpus(decoded) => canonical(path, decoded)?,
+        Records::Raw(_) => {
+            let names = DraDriver::ALL.map(DraDriver::name).join(" or ");
+            let message = format!("{} is not a checkpoint of {names}", path.display());
             return Err(Failure::new(Outcome::Io, message)
-                .hint("--canonical supports only checkpoints of compute-domain.nvidia.com"));
-        }
-        Contents::Damaged(damaged) => {
-            let message = format!("{path} is damaged: {}", damaged.description());
-            return Err(Failure::new(Outcome::Findings, message)
-                .hint("`cdi-gen checkpoint show` prints the claims that are still readable"));
+                .hint("--canonical supports only checkpoints of these drivers"));
         }
     };
-    let bytes = checkpoint.encode().map_err(|error| {
-        Failure::caused_by(Outcome::Findings, format!("cannot encode {path}"), &error)
-            .hint("this is a bug; please report it with the file")
-    })?;
     stdout.write_all(&bytes).map_err(Failure::stdout)?;
     Ok(Outcome::Clean)
+}
+
+/// The bytes that the plugin would write.
+fn canonical<P: Payload>(path: &Path, decoded: DecodedCheckpoint<P>) -> Result<Vec<u8>, Failure> {
+    let path = path.display();
+    let checkpoint = decoded.map_err(|damaged| {
+        let message = format!("{path} is damaged: {}", damaged.description());
+        Failure::new(Outcome::Findings, message)
+            .hint("`cdi-gen checkpoint show` prints the claims that are still readable")
+    })?;
+    checkpoint.encode().map_err(|error| {
+        Failure::caused_by(Outcome::Findings, format!("cannot encode {path}"), &error)
+            .hint("this is a bug; please report it with the file")
+    })
 }

@@ -2,11 +2,13 @@
 
 use std::fs::{self, File};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{io, io::Write as _};
 
-use super::{GO_REWRITES_IDENTICALLY, cdi_gen, fixture, run, stderr, stdout};
+use serde_json::Value;
+
+use super::{GO_REWRITES_IDENTICALLY, cdi_gen, fixture, run, sealed, stderr, stdout};
 
 const SUBCOMMANDS: [&str; 3] = ["show", "verify --canonical", "verify"];
 
@@ -205,32 +207,100 @@ fn a_node_without_a_checkpoint_is_one_clear_error() {
     }
 }
 
-/// NVIDIA's GPU plugin records its devices in another layout.
+fn gpu_checkpoint() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/gpu-checkpoint.json")
+}
+
+/// Go reads the devices of this file, but matches names in any case.
 #[test]
-fn the_checkpoint_of_another_driver_is_whole_and_not_damaged() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/gpu-checkpoint.json");
+fn a_whole_gpu_checkpoint_with_devices_in_another_form_is_not_damaged() {
+    let file = gpu_checkpoint();
     let verified = run("verify", &[&file]);
     assert_eq!(verified.status.code(), Some(0));
-    let verdict = stdout(&verified);
-    assert!(
-        verdict.ends_with(": OK: checkpoint of another driver: gpu.nvidia.com\n"),
-        "{verdict}"
-    );
+    assert!(stdout(&verified).ends_with(": OK\n"));
     let shown = run("show", &[&file]);
     assert_eq!(shown.status.code(), Some(0));
     let shown = stdout(&shown);
-    assert!(shown.contains("driver    gpu.nvidia.com\n"), "{shown}");
-    assert!(
-        shown.contains("  Completed  ") && shown.contains("(gpu-0)"),
-        "{shown}"
-    );
-    let canonical = run("verify --canonical", &[&file]);
-    assert_eq!(canonical.status.code(), Some(3));
-    assert!(stderr(&canonical).contains("another driver (gpu.nvidia.com)"));
+    for text in [
+        "driver    gpu.nvidia.com\n",
+        "  Completed  ",
+        "(gpu-0)",
+        "only the driver that wrote this checkpoint",
+    ] {
+        assert!(shown.contains(text), "{text}: {shown}");
+    }
     // A checksum that does not match is damage of any driver's.
     let text = fs::read_to_string(&file).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let torn = dir.path().join("checkpoint.json");
     fs::write(&torn, text.replacen("gpu-0", "gpu-1", 1)).unwrap();
     assert_eq!(run("verify", &[&torn]).status.code(), Some(1));
+}
+
+#[test]
+fn the_devices_of_every_checkpoint_of_gos_gpu_plugin_are_shown() {
+    for (name, devices) in [
+        ("20-gpu-empty.json", 0),
+        ("21-gpu-started.json", 0),
+        ("22-gpu-completed.json", 1),
+        ("23-gpu-all-kinds.json", 3),
+        ("24-gpu-no-bootid.json", 1),
+    ] {
+        let output = run("show --json", &[&fixture(name)]);
+        assert_eq!(output.status.code(), Some(0), "{name}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let claims = report["claims"].as_array().unwrap().iter();
+        let found = claims.map(|claim| claim["devices"].as_array().unwrap().len());
+        assert_eq!(found.sum::<usize>(), devices, "{name}");
+    }
+}
+
+#[test]
+fn a_claim_with_devices_of_both_drivers_does_not_hide_which_driver_wrote_the_file() {
+    let [channels, gpus] = ["compute-domain.nvidia.com", "gpu.nvidia.com"];
+    for (name, dir, driver, devices) in [
+        ("02-channel-completed.json", "copies", channels, 1),
+        ("22-gpu-completed.json", "copies", gpus, 1),
+        // Both drivers write such a record.
+        ("21-gpu-started.json", gpus, gpus, 0),
+    ] {
+        let other = if driver == gpus { channels } else { gpus };
+        let text = fs::read_to_string(fixture(name)).unwrap();
+        let result =
+            format!(r#""results":[{{"request":"a","driver":"{other}","pool":"p","device":"d"}},"#);
+        let text = sealed(&text.replace(r#""results":["#, &result));
+        let parent = tempfile::tempdir().unwrap();
+        let file = parent.path().join(dir).join("checkpoint.json");
+        fs::create_dir(parent.path().join(dir)).unwrap();
+        fs::write(&file, text).unwrap();
+        let output = run("show --json", &[&file]);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["driver"], driver, "{name}");
+        assert_eq!(report["damage"], Value::Null, "{name}");
+        let found = report["claims"][0]["devices"].as_array().unwrap();
+        assert_eq!(found.len(), devices, "{name}");
+    }
+}
+
+#[test]
+fn the_checkpoint_of_another_driver_is_whole_and_not_damaged() {
+    let text = fs::read_to_string(gpu_checkpoint()).unwrap();
+    let text = sealed(&text.replace("gpu.nvidia.com", "gpu.example.com"));
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("checkpoint.json");
+    fs::write(&file, text).unwrap();
+    let verified = run("verify", &[&file]);
+    assert_eq!(verified.status.code(), Some(0));
+    let verdict = stdout(&verified);
+    assert!(
+        verdict.ends_with(": OK: checkpoint of another driver: gpu.example.com\n"),
+        "{verdict}"
+    );
+    let shown = stdout(&run("show", &[&file]));
+    assert!(shown.contains("driver    gpu.example.com\n"), "{shown}");
+    assert!(shown.contains("(gpu-0)"), "{shown}");
+    let canonical = run("verify --canonical", &[&file]);
+    assert_eq!(canonical.status.code(), Some(3));
+    let refused = "is not a checkpoint of compute-domain.nvidia.com or gpu.nvidia.com";
+    assert!(stderr(&canonical).contains(refused));
 }

@@ -204,7 +204,7 @@ fn canonical_bytes_are_of_one_file() {
     assert_eq!(stdout(&output), "");
     assert_eq!(
         stderr(&output),
-        "cdi-gen: --canonical takes one file, not 2; pass one file\n"
+        "cdi-gen: --canonical takes one file, not 2; pass one file, or --driver\n"
     );
 }
 

@@ -70,8 +70,8 @@ fn a_bundle_has_what_its_manifest_lists_and_nothing_secret() {
     assert_eq!(
         text("claims.txt"),
         format!(
-            "{CLAIM} checkpoint:PrepareCompleted cdi:spec kubelet:prepared channel:0 \
-             domain:c0ffee00-1234-4567-89ab-0123456789ab\n"
+            "{CLAIM} driver:compute-domain.nvidia.com checkpoint:PrepareCompleted cdi:spec \
+             kubelet:prepared channel:0 domain:c0ffee00-1234-4567-89ab-0123456789ab\n"
         )
     );
     assert!(text("host/proc/devices").contains("nvidia-caps-imex-channels"));

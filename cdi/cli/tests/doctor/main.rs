@@ -29,12 +29,15 @@ mod output;
 mod pairs;
 #[path = "../support/prepared.rs"]
 mod prepared;
+#[path = "../support/prepared_gpus.rs"]
+mod prepared_gpus;
 mod reports;
 mod runtimes;
 #[path = "../support/schema.rs"]
 mod schema;
 mod schemas;
 mod specs;
+mod two_drivers;
 #[path = "../support/unprivileged.rs"]
 mod unprivileged;
 mod without_kubelet;

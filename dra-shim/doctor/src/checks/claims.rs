@@ -1,5 +1,5 @@
-//! Checks that the plugin's checkpoint, the CDI directories and kubelet agree on the node's
-//! claims.
+//! Checks that the checkpoint of each driver's plugin, the CDI directories and kubelet agree on the
+//! node's claims.
 //!
 //! | id | severity | when |
 //! |---|---|---|
@@ -8,6 +8,7 @@
 //! | `plugin-not-registered` | error, or info | the plugin was here, but kubelet has no socket of it; an info if only its directory is left |
 //! | `plugin-not-listening` | error | it has a socket, but no process listens on it |
 //! | `checkpoint-set-aside` | warning | the plugin is recovering from a damaged one |
+//! | `aborted-claims-lost` | info | the GPU plugin's file of aborted claims is damaged |
 //! | `checkpoint-of-earlier-boot` | warning, or info without records | the plugin has not run since the host booted |
 //! | `kubelet-state-damaged` | error | kubelet cannot start with it |
 //! | `kubelet-state-unknown` | warning | its version is unknown |
@@ -28,7 +29,7 @@ mod compare;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use compute_domain_api::names::{DRIVER_NAME, channel_device_name};
+use compute_domain_api::names::channel_device_name;
 
 use crate::diagnosis::AreaReport;
 use crate::facts::claims::checkpoint_file::{
@@ -41,29 +42,63 @@ use crate::finding::{Finding, Severity};
 use crate::options::Invocation;
 use crate::text::{and_more, counted, shell_quote};
 
-const FIND_WHY_STOPPED: &str = "find out why the plugin is not running on this node: kubectl get pods -A -o wide | grep compute-domain; if the plugin is running, its /readyz and the node's events show what the plugin is waiting for";
+const DIRECTORY_ABSENT: &str = "plugin-directory-absent";
 
-pub(super) fn check(facts: &ClaimFacts, specs: &SpecFacts, invocation: &Invocation) -> AreaReport {
+const FIND_WHY_STOPPED: &str = "find out why the plugin is not running on this node: kubectl get pods -A -o wide | grep kubelet-plugin; if the plugin is running, its /readyz and the node's events show what the plugin is waiting for";
+
+pub(super) fn check(
+    drivers: &[ClaimFacts],
+    specs: &SpecFacts,
+    invocation: &Invocation,
+) -> AreaReport {
+    let mut findings: Vec<Finding> = Vec::new();
+    for facts in drivers {
+        for finding in findings_of(facts, specs, invocation) {
+            let is_repeated = |it: &Finding| {
+                // The drivers have kubelet's root directory and its state in common.
+                *it == finding || (it.id == DIRECTORY_ABSENT && finding.id == it.id)
+            };
+            if !findings.iter().any(is_repeated) {
+                findings.push(finding);
+            }
+        }
+    }
+    let root = drivers.first().map(|facts| &facts.root);
+    match root.filter(|root| findings.is_empty() && !root.exists) {
+        Some(root) => AreaReport::skipped(no_kubelet(root)),
+        None => AreaReport::new(summary(drivers), findings),
+    }
+}
+
+fn findings_of(facts: &ClaimFacts, specs: &SpecFacts, invocation: &Invocation) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(check_checkpoint(facts));
     findings.extend(check_registration(facts));
     findings.extend(check_sockets(facts));
     findings.extend(set_aside(facts));
+    findings.extend(aborted_lost(facts));
     findings.extend(check_boot(facts));
     findings.extend(check_sharing(facts));
     findings.extend(check_kubelet_state(facts));
     findings.extend(compare::check(facts));
     findings.extend(channels::check(facts, specs));
     findings.extend(check_kubelet_root(facts, invocation));
-    if findings.is_empty() && !facts.root.exists {
-        return AreaReport::skipped(no_kubelet(&facts.root));
+    findings
+}
+
+/// The driver's name is left out if there is only one.
+fn summary(drivers: &[ClaimFacts]) -> String {
+    if let [facts] = drivers {
+        return claim_counts(facts);
     }
-    AreaReport::new(summary(facts), findings)
+    let counts = drivers.iter();
+    let counts = counts.map(|it| format!("{}: {}", it.driver().name(), claim_counts(it)));
+    counts.collect::<Vec<_>>().join("; ")
 }
 
 /// The number of claims in each of the three places, `-` if unknown, and the channels that
 /// they open.
-fn summary(facts: &ClaimFacts) -> String {
+fn claim_counts(facts: &ClaimFacts) -> String {
     let count = |number: Option<usize>| match number {
         Some(number) => number.to_string(),
         None => "-".to_owned(),
@@ -105,13 +140,14 @@ fn check_checkpoint(facts: &ClaimFacts) -> Option<Finding> {
 /// A running plugin has a registration socket.
 fn check_registration(facts: &ClaimFacts) -> Option<Finding> {
     let (id, registry) = ("plugin-not-registered", facts.root.plugin_registry());
+    let driver = facts.driver().name();
     if facts.is_uninstalled() {
         let dir = facts.root.plugin_dir();
         return Some(Finding::info(
             id,
             registry,
             format!(
-                "this directory has no socket of {DRIVER_NAME}; {dir} exists, but this node has no claim, process or pod of the plugin"
+                "this directory has no socket of {driver}; {dir} exists, but this node has no claim, process or pod of the plugin"
             ),
             format!(
                 "if the plugin was uninstalled: rm -r {}; otherwise {FIND_WHY_STOPPED}",
@@ -124,9 +160,7 @@ fn check_registration(facts: &ClaimFacts) -> Option<Finding> {
         Finding::error(
             id,
             registry,
-            format!(
-                "this directory has no socket of {DRIVER_NAME}: kubelet cannot reach the plugin"
-            ),
+            format!("this directory has no socket of {driver}: kubelet cannot reach the plugin"),
             FIND_WHY_STOPPED,
         )
     })
@@ -154,6 +188,26 @@ fn set_aside(facts: &ClaimFacts) -> impl Iterator<Item = Finding> {
             format!("{plugin}/{name}"),
             "the plugin found this file damaged and has not yet recovered the lost records",
             "keep this file; the plugin's log shows what the recovery is waiting for (usually the API server)",
+        )
+    })
+}
+
+/// The plugin renames a damaged file when it next reads it. The file stays.
+fn aborted_lost(facts: &ClaimFacts) -> impl Iterator<Item = Finding> {
+    let plugin = facts.root.plugin_dir();
+    let renamed = facts.aborted_set_aside.iter();
+    let renamed = renamed.map(move |name| (format!("{plugin}/{name}"), "this file is damaged"));
+    let current = match &facts.checkpoint {
+        CheckpointFile::Read(checkpoint) => checkpoint.aborted_damage.as_ref(),
+        CheckpointFile::Absent | CheckpointFile::Unreadable(_) => None,
+    };
+    let current = current.map(|it| (facts.root.aborted_file(), it.reason.as_str()));
+    current.into_iter().chain(renamed).map(|(file, reason)| {
+        Finding::info(
+            "aborted-claims-lost",
+            file,
+            format!("{reason}: for up to 90 s, the plugin does not refuse late attempts to prepare the aborted claims in it; no device depends on this file"),
+            "none needed; a file that the plugin has renamed may be deleted",
         )
     })
 }
@@ -323,7 +377,7 @@ fn plugin_dir_absent(root: &KubeletRootFacts, seen: &str, invocation: &Invocatio
                 .to_owned(),
         ),
     };
-    Finding::warning("plugin-directory-absent", root.plugin_dir(), evidence, fix)
+    Finding::warning(DIRECTORY_ABSENT, root.plugin_dir(), evidence, fix)
 }
 
 /// The summary of a host without a trace of kubelet.

@@ -20,16 +20,25 @@ use crate::text::and_more;
 /// From this version on, a reload keeps devices that systemd does not know.
 const SYSTEMD_KEEPS_DEVICES: u32 = 240;
 
-/// Without the kubelet plugin (`has_plugin`) there are no claims to bypass, and a toolkit with
-/// NVIDIA's defaults is normal.
-pub(super) fn check(facts: &IsolationFacts, specs: &SpecFacts, has_plugin: bool) -> AreaReport {
-    let severity = Severity::for_claims(has_plugin);
+/// Facts of other areas that matter here.
+#[derive(Clone, Copy)]
+pub(super) struct Context {
+    /// Whether a DRA driver's plugin is on the host.
+    pub(super) has_plugin: bool,
+    /// Whether the plugin that gives channels is. Without it there are no claims to bypass, and a
+    /// toolkit with NVIDIA's defaults is normal.
+    pub(super) gives_channels: bool,
+}
+
+pub(super) fn check(facts: &IsolationFacts, specs: &SpecFacts, context: Context) -> AreaReport {
+    let severity = Severity::for_claims(context.gives_channels);
     let mut findings = Vec::new();
     let toolkit = facts.toolkit.as_ref();
     findings.extend(toolkit.and_then(|it| check_toolkit(it, severity)));
-    if has_plugin {
+    if context.gives_channels {
         findings.extend(specs.files.iter().filter_map(channels_of));
     }
+    let severity = Severity::for_claims(context.has_plugin);
     findings.extend(facts.systemd.and_then(|it| check_systemd(it, severity)));
     findings.extend(facts.kubelet_user_ids.as_deref().map(user_namespaces));
     findings.extend(facts.kata.as_deref().map(kata_containers));
@@ -139,6 +148,19 @@ fn kata_containers(path: &str) -> Finding {
 mod tests {
     use super::*;
 
+    const NO_PLUGIN: Context = Context {
+        has_plugin: false,
+        gives_channels: false,
+    };
+    const GPUS: Context = Context {
+        has_plugin: true,
+        gives_channels: false,
+    };
+    const CHANNELS: Context = Context {
+        has_plugin: true,
+        gives_channels: true,
+    };
+
     #[test]
     fn a_toolkit_bypasses_claims_by_default() {
         let ids = |ignores_requests| {
@@ -149,7 +171,7 @@ mod tests {
                 }),
                 ..IsolationFacts::default()
             };
-            let findings = check(&facts, &SpecFacts::default(), true).findings;
+            let findings = check(&facts, &SpecFacts::default(), CHANNELS).findings;
             findings.iter().map(|it| it.id).collect::<Vec<_>>()
         };
         assert_eq!(ids(Ok(Some(true))), [""; 0]);
@@ -184,7 +206,7 @@ mod tests {
         let channel = "/dev/nvidia-caps-imex-channels/channel7";
         let own = spec("nvidia.com/imex-channel", channel);
         let facts = IsolationFacts::default();
-        let findings = check(&facts, &own, true).findings;
+        let findings = check(&facts, &own, CHANNELS).findings;
         let [found] = findings.as_slice() else {
             panic!("{findings:?}");
         };
@@ -199,12 +221,14 @@ mod tests {
         let device = format!("nvidia.com/imex-channel=one of this spec includes {channel}:");
         assert!(found.evidence.contains(&device), "{}", found.evidence);
         // No finding without claims, for a claim's own spec, and for other devices.
-        for (specs, has_plugin) in [
-            (own, false),
-            (spec("k8s.compute-domain.nvidia.com/claim", channel), true),
-            (spec("nvidia.com/gpu", "/dev/nvidia0"), true),
+        let of_claim = spec("k8s.compute-domain.nvidia.com/claim", channel);
+        for (specs, context) in [
+            (own.clone(), NO_PLUGIN),
+            (own, GPUS),
+            (of_claim, CHANNELS),
+            (spec("nvidia.com/gpu", "/dev/nvidia0"), CHANNELS),
         ] {
-            assert_eq!(check(&facts, &specs, has_plugin).findings, []);
+            assert_eq!(check(&facts, &specs, context).findings, []);
         }
     }
 
@@ -216,11 +240,11 @@ mod tests {
                 ..IsolationFacts::default()
             };
             let specs = SpecFacts::default();
-            assert_ne!(
-                check(&facts, &specs, false).worst(),
-                Some(Severity::Warning)
-            );
-            check(&facts, &specs, true)
+            let without_plugin = check(&facts, &specs, NO_PLUGIN).worst();
+            assert_ne!(without_plugin, Some(Severity::Warning));
+            let of_gpus = check(&facts, &specs, GPUS);
+            assert_eq!(of_gpus.findings, check(&facts, &specs, CHANNELS).findings);
+            of_gpus
         };
         assert_eq!(of(239).findings.len(), 1);
         assert_eq!(of(240).findings.len(), 0);

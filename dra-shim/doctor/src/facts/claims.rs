@@ -1,9 +1,8 @@
-//! The claims of a node in three places: the plugin's checkpoint, the CDI
+//! The claims of a node in three places: the checkpoint of each driver's plugin, the CDI
 //! directories, and kubelet's state.
 //!
-//! Below kubelet's root directory, the checkpoint is
-//! `plugins/compute-domain.nvidia.com/checkpoint.json`, and kubelet's state is
-//! `dra_manager_state`. Their writers replace both as a whole, so they are read without a
+//! Below kubelet's root directory, a checkpoint is `plugins/DRIVER/checkpoint.json`, and kubelet's
+//! state is `dra_manager_state`. Their writers replace both as a whole, so they are read without a
 //! lock.
 
 pub(crate) mod checkpoint_file;
@@ -13,18 +12,20 @@ mod plugin;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use compute_domain_api::names::DRIVER_NAME;
-use imex_cdi::{ClaimUid, DirState, Kind, Registry};
+use imex_cdi::{ClaimUid, DirState, Registry};
 
-use self::checkpoint_file::{CheckpointFile, RecordFacts, SharedDevice, Unusable, is_set_aside};
+use self::checkpoint_file::{
+    CheckpointFile, RecordFacts, SharedDevice, Unusable, is_aborted_set_aside, is_set_aside,
+};
 use self::kubelet_root::KubeletRootFacts;
+use crate::dra_driver::DraDriver;
 use crate::host::Host;
 use crate::kubelet_state::KubeletState;
 
 /// Changes with every boot of the host.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// The claims of a node.
+/// The claims of a driver on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimFacts {
     /// The directories from which the rest was read.
@@ -34,6 +35,9 @@ pub struct ClaimFacts {
     /// The names of damaged checkpoints that were set aside. Claims may be missing in
     /// the checkpoint until the plugin has recovered them.
     pub set_aside: Vec<String>,
+    /// The names of damaged files of aborted claims that were set aside. No device depends on
+    /// them.
+    pub aborted_set_aside: Vec<String>,
     /// Whether claims share the node's device.
     pub sharing: SharedDevice,
     /// The host's boot id; `None` if it cannot be read.
@@ -41,7 +45,7 @@ pub struct ClaimFacts {
     /// Whether the plugin has a registration socket; `None` if kubelet's
     /// registry cannot be listed.
     pub is_registered: Option<bool>,
-    /// Whether this node has a process or a pod of the plugin, or of NVIDIA's plugin.
+    /// Whether this node has a process or a pod of the driver's plugin, NVIDIA's included.
     pub plugin_is_deployed: bool,
     /// Sockets of the plugin on which no process listens; empty if unknown.
     pub stale_sockets: Vec<String>,
@@ -85,28 +89,59 @@ pub fn boot_id(host: &Host) -> Option<String> {
 // === impl ClaimFacts ===
 
 impl ClaimFacts {
-    pub(crate) fn read(host: &Host, registry: &Registry, kubelet_root: &str) -> Self {
-        let root = KubeletRootFacts::read(host, kubelet_root);
+    // req: DOCTOR-15
+    /// Reads the claims of each driver on the host; those of the first driver if there is none, or
+    /// if this process cannot see any.
+    pub(crate) fn read_all(host: &Host, registry: &Registry, kubelet_root: &str) -> Vec<Self> {
+        let read = |driver| Self::read(host, registry, kubelet_root, driver);
+        let mut all = Vec::from(DraDriver::ALL.map(read));
+        let on_host = all.iter().filter(|it| it.is_on_host()).count();
+        if on_host == 0 {
+            all.truncate(1);
+        } else {
+            all.retain(Self::is_on_host);
+        }
+        all
+    }
+
+    fn read(host: &Host, registry: &Registry, kubelet_root: &str, driver: DraDriver) -> Self {
+        let root = KubeletRootFacts::read(host, kubelet_root, driver);
         let names = host.list(&root.plugin_dir());
+        let having = |test: fn(&str) -> bool| {
+            let found = names.iter().filter(|name| test(name));
+            found.cloned().collect()
+        };
         Self {
-            checkpoint: CheckpointFile::read(host, &root.path),
-            set_aside: names
-                .into_iter()
-                .filter(|name| is_set_aside(name))
-                .collect(),
-            sharing: SharedDevice::read(host, &root.shared_marker()),
+            checkpoint: CheckpointFile::read(host, &root.path, driver),
+            set_aside: having(is_set_aside),
+            aborted_set_aside: having(is_aborted_set_aside),
+            sharing: SharedDevice::read(host, &root),
             boot_id: boot_id(host),
-            is_registered: is_registered(host, &root.plugin_registry()),
-            plugin_is_deployed: plugin::is_deployed(host, &root.path),
+            is_registered: is_registered(host, &root),
+            plugin_is_deployed: plugin::is_deployed(host, &root.path, driver),
             stale_sockets: stale_sockets(host, &root),
-            specs: ClaimSpecFiles::read(host, registry),
-            kubelet: KubeletStateFile::read(host, &root.kubelet_state()),
+            specs: ClaimSpecFiles::read(host, registry, driver),
+            kubelet: KubeletStateFile::read(host, &root),
             root,
         }
     }
 
-    /// A table with a line for each claim: its state in each of the three places, and the
-    /// channel and domain of its record, but no other parameters of the claim.
+    /// The driver.
+    pub(crate) fn driver(&self) -> DraDriver {
+        self.root.driver
+    }
+
+    /// Whether the driver has left a trace on the host.
+    fn is_on_host(&self) -> bool {
+        let of_kubelet = self.kubelet_state();
+        self.root.has_plugin == Some(true)
+            || self.is_registered == Some(true)
+            || !self.specs.paths.is_empty()
+            || of_kubelet.is_some_and(|state| !state.claims.is_empty())
+    }
+
+    /// A table with a line for each claim: its driver, its state in each of the three places, and
+    /// the channel and domain of its record, but no other parameters of the claim.
     pub fn table(&self) -> String {
         let mut lines: BTreeMap<&str, [&str; 3]> = BTreeMap::new();
         for (uid, record) in self.records().into_iter().flatten() {
@@ -119,6 +154,7 @@ impl ClaimFacts {
             let state = if claim.prepared { "prepared" } else { "asked" };
             lines.entry(uid).or_insert(["-"; 3])[2] = state;
         }
+        let driver = self.driver().name();
         let mut text = String::new();
         for (uid, [checkpoint, spec, kubelet]) in lines {
             let record = self.records().and_then(|records| records.get(uid));
@@ -127,7 +163,7 @@ impl ClaimFacts {
             // Writing to a String cannot fail.
             let _ = writeln!(
                 text,
-                "{uid} checkpoint:{checkpoint} cdi:{spec} kubelet:{kubelet} channel:{channels} domain:{domains}"
+                "{uid} driver:{driver} checkpoint:{checkpoint} cdi:{spec} kubelet:{kubelet} channel:{channels} domain:{domains}"
             );
         }
         text
@@ -197,10 +233,10 @@ fn joined(items: impl Iterator<Item = impl ToString>) -> String {
     }
 }
 
-/// Whether a socket in kubelet's plugin registry is this driver's.
-fn is_registered(host: &Host, plugin_registry: &str) -> Option<bool> {
-    let is_ours = |name: &String| name.contains(DRIVER_NAME);
-    let names = host.list_all(plugin_registry)?;
+/// Whether a socket in kubelet's plugin registry is the driver's.
+fn is_registered(host: &Host, root: &KubeletRootFacts) -> Option<bool> {
+    let is_ours = |name: &String| name.contains(root.driver.name());
+    let names = host.list_all(&root.plugin_registry())?;
     Some(names.iter().any(is_ours))
 }
 
@@ -208,7 +244,7 @@ fn is_registered(host: &Host, plugin_registry: &str) -> Option<bool> {
 /// socket that an earlier process left beside a live one is harmless.
 fn stale_sockets(host: &Host, root: &KubeletRootFacts) -> Vec<String> {
     let of_registry = plugin::without_listener(host, &root.plugin_registry(), |name| {
-        name.starts_with(DRIVER_NAME) && name.ends_with("reg.sock")
+        name.starts_with(root.driver.name()) && name.ends_with("reg.sock")
     });
     let of_claims = || {
         plugin::without_listener(host, &root.plugin_dir(), |name| {
@@ -221,8 +257,8 @@ fn stale_sockets(host: &Host, root: &KubeletRootFacts) -> Vec<String> {
 // === impl ClaimSpecFiles ===
 
 impl ClaimSpecFiles {
-    fn read(host: &Host, registry: &Registry) -> Self {
-        let kind = Kind::compute_domain_claim();
+    fn read(host: &Host, registry: &Registry, driver: DraDriver) -> Self {
+        let kind = driver.claim_kind();
         let mut specs = Self::default();
         for dir in registry.dirs() {
             let names = match dir.state {
@@ -244,15 +280,15 @@ impl ClaimSpecFiles {
 // === impl KubeletStateFile ===
 
 impl KubeletStateFile {
-    fn read(host: &Host, path: &str) -> Self {
-        let bytes = match host.read(path) {
+    fn read(host: &Host, root: &KubeletRootFacts) -> Self {
+        let bytes = match host.read(&root.kubelet_state()) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return Self::Absent,
             Err(error) => return Self::Unreadable(Unusable::from_refusal(&error)),
         };
         // A file of a newer kubelet may have its claims in another place: it never counts as
         // a file without claims.
-        match KubeletState::decode(&bytes) {
+        match KubeletState::decode(&bytes, root.driver) {
             Ok(state) => Self::Read(state),
             Err(error) if error.is_damage() => Self::Damaged(error.to_string()),
             Err(error) => Self::Unknown(error.to_string()),

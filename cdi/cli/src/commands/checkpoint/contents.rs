@@ -1,57 +1,121 @@
-//! The contents of a checkpoint file: this driver's records, another driver's, or damage.
+//! The contents of a checkpoint file: the records of one driver, whole or damaged.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use compute_domain_api::names::DRIVER_NAME;
 use compute_domain_node::DeviceGroup;
-use dra_checkpoint::{CHECKPOINT_FILE, Checkpoint, ClaimRecord, DAMAGED_MARK, Damaged, Payload};
-use host_doctor::MAX_CHECKPOINT_LEN;
+use dra_checkpoint::{ABORTED_FILE, CHECKPOINT_FILE, Checkpoint, DAMAGED_MARK, Damaged};
+use host_doctor::{
+    DecodedCheckpoint, DraDriver, MAX_CHECKPOINT_LEN, RawGpuGroup, checkpoint_records,
+};
 use serde_json::value::RawValue;
 
+use super::damage::{ABORTED_FIX, has_name};
 use crate::input::{self, ReadError, directory_of};
-use crate::outcome::Failure;
+use crate::outcome::{Failure, Outcome};
 
 /// A checkpoint file.
-pub(super) enum Contents {
-    Own(Checkpoint<DeviceGroup>),
-    /// An intact checkpoint of other drivers. Their devices are not decoded: each driver has its own layout.
-    Foreign {
-        checkpoint: Checkpoint<Box<RawValue>>,
-        drivers: Vec<String>,
-    },
-    Damaged(Box<Damaged<DeviceGroup>>),
+pub(super) struct Contents {
+    /// The driver that wrote it; `None` if unknown.
+    pub(super) driver: Option<DraDriver>,
+    /// The drivers that the records name, if none of them has an own format here.
+    pub(super) foreign_drivers: Vec<String>,
+    pub(super) records: Records,
+}
+
+/// The records of a file.
+pub(super) enum Records {
+    /// Of `compute-domain.nvidia.com`, or of no driver.
+    Channels(DecodedCheckpoint<DeviceGroup>),
+    /// Of `gpu.nvidia.com`.
+    Gpus(DecodedCheckpoint<RawGpuGroup>),
+    /// Records whose devices are not decoded: of another driver, or aborted ones.
+    Raw(Checkpoint<Box<RawValue>>),
 }
 
 // === impl Contents ===
 
 impl Contents {
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
-        let limit = usize::try_from(MAX_CHECKPOINT_LEN).unwrap_or(usize::MAX);
-        let bytes = input::read(path, limit, |error| read_hint(path, error).map(Into::into))?;
-        let damaged = match Checkpoint::decode(&bytes) {
-            Ok(checkpoint) => return Ok(Self::Own(checkpoint)),
-            Err(damaged) => Box::new(damaged),
+        let bytes = read(path)?;
+        let raw = Checkpoint::decode(&bytes);
+        let named = named_drivers(&raw);
+        let channels = || Checkpoint::decode(&bytes);
+        let all = DraDriver::ALL.into_iter();
+        let mut ours = all.filter(|it| named.contains(it.name()));
+        let driver = match (ours.next(), ours.next()) {
+            (Some(driver), None) => Some(driver),
+            // Claims may have devices of both drivers.
+            (Some(first), Some(second)) => {
+                let by_format = || if channels().is_ok() { first } else { second };
+                Some(driver_of_dir(path).unwrap_or_else(by_format))
+            }
+            (None, _) if named.is_empty() => driver_of_dir(path),
+            (None, _) => None,
         };
-        let Ok(checkpoint) = Checkpoint::<Box<RawValue>>::decode(&bytes) else {
-            return Ok(Self::Damaged(damaged));
+        let mut foreign_drivers = Vec::new();
+        let records = match (driver, raw) {
+            (None, Ok(raw)) if !named.is_empty() => {
+                foreign_drivers.extend(named);
+                Records::Raw(raw)
+            }
+            (_, Ok(raw)) if has_name(path, ABORTED_FILE) => Records::Raw(raw),
+            (Some(DraDriver::Gpu), _) => Records::Gpus(Checkpoint::decode(&bytes)),
+            _ => Records::Channels(channels()),
         };
-        let drivers: BTreeSet<_> = checkpoint.claims().flat_map(drivers_of).collect();
-        if drivers.is_empty() || drivers.contains(DRIVER_NAME) {
-            return Ok(Self::Damaged(damaged));
-        }
-        let drivers = drivers.into_iter().collect();
-        Ok(Self::Foreign {
-            checkpoint,
-            drivers,
+        Ok(Self {
+            driver,
+            foreign_drivers,
+            records,
         })
+    }
+
+    /// What is wrong with the file; `None` if it is intact.
+    pub(super) fn damage(&self) -> Option<String> {
+        match &self.records {
+            Records::Channels(decoded) => decoded.as_ref().err().map(Damaged::description),
+            Records::Gpus(decoded) => decoded.as_ref().err().map(Damaged::description),
+            Records::Raw(_) => None,
+        }
+    }
+
+    /// Adds the records of the file of aborted claims beside a checkpoint that has none.
+    pub(super) fn add_aborted(&mut self, path: &Path) -> Result<(), Failure> {
+        let aborted = path.with_file_name(ABORTED_FILE);
+        let Records::Gpus(Ok(checkpoint)) = &mut self.records else {
+            return Ok(());
+        };
+        if path.file_name() != Some(CHECKPOINT_FILE.as_ref()) || !aborted.exists() {
+            return Ok(());
+        }
+        match Checkpoint::<Box<RawValue>>::decode(&read(&aborted)?) {
+            Ok(aborted) => checkpoint.add_aborted(&aborted),
+            Err(damaged) => {
+                let reason = damaged.description();
+                let message = format!("{} is damaged: {reason}", aborted.display());
+                return Err(Failure::new(Outcome::Findings, message).hint(ABORTED_FIX));
+            }
+        }
+        Ok(())
     }
 }
 
-fn drivers_of<P: Payload>(claim: (&str, &ClaimRecord<P>)) -> Vec<String> {
-    let results = claim.1.status.results().iter();
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    let limit = usize::try_from(MAX_CHECKPOINT_LEN).unwrap_or(usize::MAX);
+    input::read(path, limit, |error| read_hint(path, error).map(Into::into))
+}
+
+/// The driver in whose plugin directory the file is.
+fn driver_of_dir(path: &Path) -> Option<DraDriver> {
+    DraDriver::from_name(directory_of(path).file_name()?.to_str()?)
+}
+
+/// The drivers of the claims' devices.
+fn named_drivers(decoded: &DecodedCheckpoint<Box<RawValue>>) -> BTreeSet<String> {
+    let records = checkpoint_records(decoded).into_values();
+    let results = records.flat_map(|record| record.status.results());
     results.map(|it| it.driver().to_owned()).collect()
 }
 

@@ -1,17 +1,18 @@
 //! The data that `checkpoint show` prints.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use compute_domain_node::{DeviceDetails, DeviceGroup};
 use dra_checkpoint::{
-    BootId, Checkpoint, ClaimRecord, Damaged, FilePart, Payload, State, Survivors,
+    BootId, Checkpoint, ClaimRecord, Damaged, FilePart, KubeletDevice, Payload, State, Survivors,
 };
-use serde::Serialize;
+use host_doctor::{DecodedCheckpoint, DraDriver};
+use serde::{Deserialize, Serialize};
 
-use super::contents::Contents;
+use super::contents::{Contents, Records};
 use super::damage;
 
-/// The kind of device that is a channel; the others are daemons.
+/// The kind of device that is a channel.
 const CHANNEL: &str = "channel";
 
 /// A checkpoint for people and scripts; unknown values are null.
@@ -25,7 +26,9 @@ pub(super) struct CheckpointReport {
     pub(super) boot_id: Option<String>,
     pub(super) boot: Boot,
     pub(super) damage: Option<DamageReport>,
-    /// The drivers of the records, if none is this driver's; else empty.
+    /// The driver that wrote the file; null if unknown.
+    pub(super) driver: Option<&'static str>,
+    /// The drivers of the records, if `driver` is none of them; else empty.
     pub(super) foreign_drivers: Vec<String>,
     pub(super) claims: Vec<Claim>,
 }
@@ -95,9 +98,37 @@ pub(super) struct PreparedDevice {
     pub(super) pool: Option<String>,
     pub(super) requests: Vec<String>,
     pub(super) cdi_device_ids: Vec<String>,
-    /// The IMEX channel; null for a daemon.
+    /// The IMEX channel; null for other devices.
     pub(super) channel: Option<u32>,
+    /// Empty for a GPU.
     pub(super) compute_domain: String,
+}
+
+/// An element of `preparedDevices`, as far as the drivers have it in common.
+#[derive(Debug, Deserialize)]
+struct Group {
+    /// Each with its kind: `channel`, `daemon`, `gpu`, `mig` or `vfio`. The other kinds are null.
+    devices: Vec<BTreeMap<String, Option<Held>>>,
+    #[serde(rename = "configState")]
+    config_state: ConfigState,
+}
+
+#[derive(Debug, Deserialize)]
+struct ConfigState {
+    #[serde(rename = "ComputeDomain", default)]
+    compute_domain: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Held {
+    info: Option<DeviceInfo>,
+    device: Option<KubeletDevice>,
+}
+
+/// The number of a channel or daemon.
+#[derive(Debug, Deserialize)]
+struct DeviceInfo {
+    id: Option<u32>,
 }
 
 #[derive(Debug, Serialize)]
@@ -113,32 +144,41 @@ pub(super) struct AllocatedDevice {
 
 impl CheckpointReport {
     pub(super) fn new(path: &Path, contents: &Contents, this_boot: Option<&BootId>) -> Self {
-        match contents {
-            Contents::Own(checkpoint) => Self::of(path, checkpoint, this_boot, prepared_devices),
-            Contents::Foreign {
-                checkpoint,
-                drivers,
-            } => Self {
-                foreign_drivers: drivers.clone(),
-                ..Self::of(path, checkpoint, this_boot, |_| vec![])
-            },
-            Contents::Damaged(damaged) => {
-                let whole = Self::of(path, &damaged.saved, this_boot, prepared_devices);
-                Self {
-                    layout: None,
-                    boot: if damaged.boot_id_is_lost() {
-                        Boot::Lost
-                    } else {
-                        whole.boot
-                    },
-                    damage: Some(DamageReport::new(path, damaged)),
-                    ..whole
-                }
-            }
+        let report = match &contents.records {
+            Records::Channels(decoded) => Self::of(path, decoded, this_boot),
+            Records::Gpus(decoded) => Self::of(path, decoded, this_boot),
+            Records::Raw(checkpoint) => Self::of_whole(path, checkpoint, this_boot, |_| vec![]),
+        };
+        Self {
+            driver: contents.driver.map(DraDriver::name),
+            foreign_drivers: contents.foreign_drivers.clone(),
+            ..report
         }
     }
 
     fn of<P: Payload>(
+        path: &Path,
+        decoded: &DecodedCheckpoint<P>,
+        this_boot: Option<&BootId>,
+    ) -> Self {
+        let damaged = match decoded {
+            Ok(checkpoint) => return Self::of_whole(path, checkpoint, this_boot, prepared_devices),
+            Err(damaged) => damaged,
+        };
+        let saved = Self::of_whole(path, &damaged.saved, this_boot, prepared_devices);
+        Self {
+            layout: None,
+            boot: if damaged.boot_id_is_lost() {
+                Boot::Lost
+            } else {
+                saved.boot
+            },
+            damage: Some(DamageReport::new(path, damaged)),
+            ..saved
+        }
+    }
+
+    fn of_whole<P: Payload>(
         path: &Path,
         checkpoint: &Checkpoint<P>,
         this_boot: Option<&BootId>,
@@ -152,6 +192,7 @@ impl CheckpointReport {
             boot_id: checkpoint.boot_id().map(str::to_owned),
             boot: Boot::of(checkpoint.boot_id(), this_boot),
             damage: None,
+            driver: None,
             foreign_drivers: vec![],
             claims: claims
                 .map(|(uid, record)| Claim::new(uid, record, devices(record)))
@@ -176,7 +217,7 @@ impl Boot {
 // === impl DamageReport ===
 
 impl DamageReport {
-    fn new(path: &Path, damaged: &Damaged<DeviceGroup>) -> Self {
+    fn new<P>(path: &Path, damaged: &Damaged<P>) -> Self {
         let checksums = damaged.mismatches.iter();
         Self {
             code: damaged.reason.code(),
@@ -234,35 +275,47 @@ fn non_empty(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-fn prepared_devices(record: &ClaimRecord<DeviceGroup>) -> Vec<PreparedDevice> {
-    record.devices().iter().flat_map(devices).collect()
+/// Omits what it cannot read: devices as another version records them.
+fn prepared_devices<P: Payload>(record: &ClaimRecord<P>) -> Vec<PreparedDevice> {
+    let groups = record.devices().iter();
+    let texts = groups.filter_map(|group| serde_json::to_string(group).ok());
+    let groups = texts.filter_map(|text| serde_json::from_str::<Group>(&text).ok());
+    groups.flat_map(Group::into_devices).collect()
 }
 
-fn devices(group: &DeviceGroup) -> impl Iterator<Item = PreparedDevice> {
-    group.devices.iter().filter_map(|slot| {
-        let compute_domain_node::PreparedDevice { channel, daemon } = slot;
-        let (held, kind) = match (channel, daemon) {
-            (Some(channel), _) => (channel, CHANNEL),
-            (None, Some(daemon)) => (daemon, "daemon"),
-            (None, None) => return None,
+// === impl Group ===
+
+impl Group {
+    fn into_devices(self) -> impl Iterator<Item = PreparedDevice> {
+        let domain = self.config_state.compute_domain;
+        let kinds = self.devices.into_iter().flatten();
+        kinds.filter_map(move |(kind, held)| Some(PreparedDevice::new(&kind, held?, &domain)))
+    }
+}
+
+// === impl PreparedDevice ===
+
+impl PreparedDevice {
+    /// The Go driver may record a device without its answer to kubelet.
+    fn new(kind: &str, Held { info, device }: Held, compute_domain: &str) -> Self {
+        let id = info.and_then(|info| info.id);
+        let (device, pool, requests, ids) = match device {
+            Some(it) => (
+                Some(it.device_name),
+                Some(it.pool_name),
+                it.requests,
+                it.cdi_device_ids,
+            ),
+            None => (None, None, None, None),
         };
-        Some(prepared(held, kind, &group.config_state.compute_domain))
-    })
-}
-
-/// The Go driver may record a device without its answer to kubelet.
-fn prepared(held: &DeviceDetails, kind: &str, compute_domain: &str) -> PreparedDevice {
-    let DeviceDetails { info, device } = held;
-    let device = device.as_ref();
-    let name = device.map(|device| device.device_name.clone());
-    let requests = device.and_then(|device| device.requests.clone());
-    let ids = device.and_then(|device| device.cdi_device_ids.clone());
-    PreparedDevice {
-        device: name.unwrap_or_else(|| format!("{kind}-{}", info.id)),
-        pool: device.map(|device| device.pool_name.clone()),
-        requests: requests.unwrap_or_default(),
-        cdi_device_ids: ids.unwrap_or_default(),
-        channel: (kind == CHANNEL).then_some(info.id),
-        compute_domain: compute_domain.to_owned(),
+        let unnamed = || id.map_or_else(|| kind.to_owned(), |id| format!("{kind}-{id}"));
+        Self {
+            device: device.unwrap_or_else(unnamed),
+            pool,
+            requests: requests.unwrap_or_default(),
+            cdi_device_ids: ids.unwrap_or_default(),
+            channel: id.filter(|_| kind == CHANNEL),
+            compute_domain: compute_domain.to_owned(),
+        }
     }
 }

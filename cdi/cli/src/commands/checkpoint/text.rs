@@ -30,7 +30,8 @@ impl Report for CheckpointReport {
         }
         writeln!(output)?;
         write_table(HEADINGS, self.claims.iter().map(row), output)?;
-        if !self.foreign_drivers.is_empty() {
+        let mut unprepared = self.claims.iter().filter(|it| is_allocated_only(it));
+        if unprepared.any(|it| it.state == ClaimState::Completed) {
             writeln!(
                 output,
                 "\n(device): allocated; only the driver that wrote this checkpoint can tell whether the device is prepared"
@@ -53,8 +54,10 @@ fn properties(report: &CheckpointReport) -> Vec<(&'static str, String)> {
         properties.push(("damaged", format!("{}; {survivors}", damage.message)));
         properties.push(("fix", damage.fix.to_owned()));
     }
-    if !report.foreign_drivers.is_empty() {
-        properties.push(("driver", report.foreign_drivers.join(", ")));
+    let foreign = report.foreign_drivers.iter().map(String::as_str);
+    let drivers: Vec<&str> = report.driver.into_iter().chain(foreign).collect();
+    if !drivers.is_empty() {
+        properties.push(("driver", drivers.join(", ")));
     }
     if let Some(layout) = report.layout {
         properties.push(("layout", describe(layout).to_owned()));

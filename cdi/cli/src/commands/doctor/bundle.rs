@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use host_doctor::Host;
-use host_doctor::facts::{Facts, SpecFileFacts};
+use host_doctor::facts::{ClaimFacts, Facts, SpecFileFacts};
 use imex_cdi::{DRIVER_PARAMS, PROC_DEVICES};
 use serde_json::Value;
 use tar::{Builder, Header};
@@ -93,10 +93,11 @@ fn entries(report: &DoctorReport, host: &Host, facts: &Facts) -> io::Result<Vec<
     let report = report.redacted();
     report.write_text(Style::plain(), &mut text)?;
     write_json(&report, &mut json)?;
+    let claims: String = facts.claims.iter().map(ClaimFacts::table).collect();
     let mut entries = vec![
         ("report.txt".to_owned(), text),
         ("report.json".to_owned(), json),
-        ("claims.txt".to_owned(), facts.claims.table().into_bytes()),
+        ("claims.txt".to_owned(), claims.into_bytes()),
     ];
     entries.extend(
         KERNEL_FILES

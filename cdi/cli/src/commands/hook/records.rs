@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use compute_domain_node::{ChannelOwner, is_reserved_for, owner_among};
+use compute_domain_node::{ChannelOwner, DeviceGroup, is_reserved_for, owner_among};
 use dra_checkpoint::Checkpoint;
 use host_doctor::{
-    DecodedCheckpoint, Host, KUBELET_STATE_FILE, KubeletState, boot_id, checkpoint_path,
+    DecodedCheckpoint, DraDriver, Host, KUBELET_STATE_FILE, KubeletState, boot_id,
     checkpoint_records, refusal_hint,
 };
 use imex_cdi::ChannelId;
@@ -15,10 +15,13 @@ use super::container::Pod;
 use crate::args::KubeletRoot;
 use crate::outcome::{Failure, Outcome};
 
+/// The driver of channels.
+const DRIVER: DraDriver = DraDriver::ComputeDomain;
+
 /// The kubelet plugin's checkpoint, and kubelet's state of its claims.
 pub(super) struct Records {
     /// None if there is no checkpoint, or it is of an earlier boot: then no claim is prepared.
-    checkpoint: Option<DecodedCheckpoint>,
+    checkpoint: Option<DecodedCheckpoint<DeviceGroup>>,
     /// The pods of each claim; None if kubelet's state cannot be read. The checkpoint has only the
     /// pods that a claim was reserved for when it was prepared.
     pods: Option<BTreeMap<String, BTreeSet<String>>>,
@@ -28,7 +31,7 @@ pub(super) struct Records {
 
 impl Records {
     pub(super) fn read(host: &Host, kubelet: &KubeletRoot) -> Result<Self, Failure> {
-        let path = checkpoint_path(&kubelet.path.to_string_lossy());
+        let path = DRIVER.checkpoint(&kubelet.path.to_string_lossy());
         let bytes = host.read(&path).map_err(|error| {
             let what = format!("cannot read {path}, which records the owners of IMEX channels");
             Failure::caused_by(Outcome::Io, what, &error).hint(refusal_hint(&error))
@@ -71,7 +74,7 @@ impl Records {
 }
 
 /// After a reboot, no claim is prepared until kubelet calls Prepare again.
-fn is_of_earlier_boot(decoded: &DecodedCheckpoint, host: &Host) -> bool {
+fn is_of_earlier_boot(decoded: &DecodedCheckpoint<DeviceGroup>, host: &Host) -> bool {
     let recorded = decoded.as_ref().ok().and_then(Checkpoint::boot_id);
     recorded
         .zip(boot_id(host))
@@ -79,7 +82,7 @@ fn is_of_earlier_boot(decoded: &DecodedCheckpoint, host: &Host) -> bool {
 }
 
 fn pods(state: io::Result<Option<Vec<u8>>>) -> Option<BTreeMap<String, BTreeSet<String>>> {
-    let state = KubeletState::decode(&state.ok()??).ok()?;
+    let state = KubeletState::decode(&state.ok()??, DRIVER).ok()?;
     let claims = state.claims.into_iter();
     Some(claims.map(|(uid, claim)| (uid, claim.pods)).collect())
 }

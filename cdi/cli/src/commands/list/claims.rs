@@ -1,27 +1,29 @@
-//! Which claims own the channels: the kubelet plugin's records.
+//! Which claims own the devices: the records of the kubelet plugins.
 
-use host_doctor::Host;
+use std::collections::BTreeMap;
+
 use host_doctor::facts::{CheckpointFile, HeldChannel, RecordFacts};
-use imex_cdi::{ClaimUid, Kind, Registry, SpecFile};
+use host_doctor::{DraDriver, Host};
+use imex_cdi::{ClaimUid, Registry, SpecFile};
 use serde::Serialize;
 
 /// The records of claims that have specs.
 pub(super) struct ClaimRecords<'a> {
     kubelet_root: &'a str,
-    /// `None` if no spec is a claim's.
-    file: Option<CheckpointFile>,
+    /// Of the drivers whose claims have specs.
+    files: BTreeMap<DraDriver, CheckpointFile>,
 }
 
-/// The state of the checkpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// The state of a checkpoint, the worst last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum CheckpointState {
     /// No spec is a claim's.
     NotRead,
     Read,
+    Absent,
     /// Records may be missing.
     Damaged,
-    Absent,
     Unreadable,
 }
 
@@ -40,19 +42,24 @@ pub(super) struct ClaimReport {
 // === impl ClaimRecords ===
 
 impl<'a> ClaimRecords<'a> {
-    /// Reads the checkpoint only if some spec is a claim's.
+    /// Reads a driver's checkpoint only if some spec is a claim's of the driver.
     pub(super) fn read(registry: &Registry, host: &Host, kubelet_root: &'a str) -> Self {
-        let has_claims = registry.files().iter().any(|file| uid(file).is_some());
+        let mut files = BTreeMap::new();
+        for (driver, _) in registry.files().iter().filter_map(claim_of) {
+            files
+                .entry(driver)
+                .or_insert_with(|| CheckpointFile::read(host, kubelet_root, driver));
+        }
         Self {
             kubelet_root,
-            file: has_claims.then(|| CheckpointFile::read(host, kubelet_root)),
+            files,
         }
     }
 
     /// Returns the claim of a spec file.
     pub(super) fn claim(&self, file: &SpecFile) -> Option<ClaimReport> {
-        let uid = uid(file)?;
-        let record = match &self.file {
+        let (driver, uid) = claim_of(file)?;
+        let record = match self.files.get(&driver) {
             Some(CheckpointFile::Read(checkpoint)) => checkpoint.records.get(uid.as_str()),
             _ => None,
         };
@@ -64,22 +71,23 @@ impl<'a> ClaimRecords<'a> {
         })
     }
 
+    /// The worst state of the checkpoints.
     pub(super) fn state(&self) -> CheckpointState {
-        match &self.file {
-            None => CheckpointState::NotRead,
-            Some(CheckpointFile::Absent) => CheckpointState::Absent,
-            Some(CheckpointFile::Unreadable(_)) => CheckpointState::Unreadable,
-            Some(CheckpointFile::Read(checkpoint)) if checkpoint.damage.is_some() => {
+        let states = self.files.values().map(|file| match file {
+            CheckpointFile::Absent => CheckpointState::Absent,
+            CheckpointFile::Unreadable(_) => CheckpointState::Unreadable,
+            CheckpointFile::Read(checkpoint) if checkpoint.damage.is_some() => {
                 CheckpointState::Damaged
             }
-            Some(CheckpointFile::Read(_)) => CheckpointState::Read,
-        }
+            CheckpointFile::Read(_) => CheckpointState::Read,
+        });
+        states.max().unwrap_or(CheckpointState::NotRead)
     }
 
     /// Why domains may be missing in the list. A missing checkpoint is not reported here: `doctor`
     /// checks that.
     pub(super) fn problem(&self) -> Option<String> {
-        let unusable = match self.file.as_ref()? {
+        let unusable = match self.files.get(&DraDriver::ComputeDomain)? {
             CheckpointFile::Unreadable(unusable) => unusable,
             CheckpointFile::Read(checkpoint) => checkpoint.damage.as_ref()?,
             CheckpointFile::Absent => return None,
@@ -92,7 +100,11 @@ impl<'a> ClaimRecords<'a> {
     }
 }
 
-fn uid(file: &SpecFile) -> Option<ClaimUid> {
+/// The driver and the UID of the claim that has this spec.
+fn claim_of(file: &SpecFile) -> Option<(DraDriver, ClaimUid)> {
     let name = file.path.file_name()?.to_str()?;
-    ClaimUid::from_spec_file_name(&Kind::compute_domain_claim(), name)
+    DraDriver::ALL.into_iter().find_map(|driver| {
+        let uid = ClaimUid::from_spec_file_name(&driver.claim_kind(), name)?;
+        Some((driver, uid))
+    })
 }

@@ -425,7 +425,13 @@ pub(super) const ROWS: [Row; 49] = [
         "cncf-tags/container-device-interface#224: they stay 0600",
         || {
             let host = Host::with_driver(DEBIAN, "580.82.07");
-            let spec = "run/cdi/k8s.gpu.nvidia.com-claim_11111111-aaaa-4bbb-8ccc-000000000001.yaml";
+            let spec = "run/cdi/k8s.gpu.nvidia.com-claim_11111111-aaaa-4bbb-8ccc-000000000002.yaml";
+            let checkpoint = "var/lib/kubelet/plugins/gpu.nvidia.com/checkpoint.json";
+            host.write(checkpoint, Host::fixture("22-gpu-completed.json"));
+            host.write(
+                "var/lib/kubelet/plugins_registry/gpu.nvidia.com-reg.sock",
+                "",
+            );
             host.write(spec, "{\"cdiVersion\":\"0.5.0\",\"kind\":\"k8s.gpu.nvidia.com/claim\",\"devices\":[{\"name\":\"a\",\"containerEdits\":{\"env\":[\"A=1\"]}}]}");
             fs::set_permissions(host.at(spec), fs::Permissions::from_mode(0o600)).unwrap();
             host

@@ -1,9 +1,11 @@
 //! Tests with hand-made facts about claims.
 
 use std::collections::BTreeSet;
+use std::slice;
 
 use compute_domain_node::SharedMarker;
 
+use crate::dra_driver::DraDriver;
 use crate::facts::claims::ClaimSpecFiles;
 use crate::facts::claims::checkpoint_file::SharedDevice;
 use crate::facts::claims::checkpoint_file::{HeldChannel, RecordFacts, Unusable};
@@ -40,6 +42,7 @@ fn facts() -> ClaimFacts {
     ClaimFacts {
         root: KubeletRootFacts {
             path: "/var/lib/kubelet".to_owned(),
+            driver: DraDriver::ComputeDomain,
             exists: true,
             has_plugin: Some(true),
             other: None,
@@ -48,8 +51,10 @@ fn facts() -> ClaimFacts {
             records: uids().map(|uid| (uid.clone(), record(&uid))).collect(),
             boot_id: Some("boot".to_owned()),
             damage: None,
+            aborted_damage: None,
         }),
         set_aside: vec![],
+        aborted_set_aside: vec![],
         sharing: SharedDevice::No,
         boot_id: Some("boot".to_owned()),
         is_registered: Some(true),
@@ -68,7 +73,11 @@ fn facts() -> ClaimFacts {
 }
 
 fn report(facts: &ClaimFacts) -> AreaReport {
-    check(facts, &SpecFacts::default(), &Invocation::default())
+    report_of(slice::from_ref(facts))
+}
+
+fn report_of(drivers: &[ClaimFacts]) -> AreaReport {
+    check(drivers, &SpecFacts::default(), &Invocation::default())
 }
 
 fn ids(facts: &ClaimFacts) -> Vec<&'static str> {
@@ -80,8 +89,35 @@ fn claims_in_all_three_places_have_no_finding() {
     assert_eq!(ids(&facts()), [""; 0]);
     let summary = "2 in the checkpoint, 2 with a spec, 2 known to kubelet; 1 domain on channel 3";
     assert_eq!(report(&facts()).summary, summary);
-    let line = "1 checkpoint:PrepareCompleted cdi:spec kubelet:prepared channel:3 domain:d\n";
+    let line = "1 driver:compute-domain.nvidia.com checkpoint:PrepareCompleted cdi:spec kubelet:prepared channel:3 domain:d\n";
     assert!(facts().table().starts_with(line), "{}", facts().table());
+}
+
+/// The same, of the other driver.
+fn gpu_facts() -> ClaimFacts {
+    let mut gpus = facts();
+    gpus.root.driver = DraDriver::Gpu;
+    gpus
+}
+
+// req: DOCTOR-15
+#[test]
+fn findings_of_several_drivers_name_the_driver_and_are_not_repeated() {
+    let mut drivers = [facts(), gpu_facts()];
+    for driver in &mut drivers {
+        driver.kubelet = KubeletStateFile::Damaged("torn".to_owned());
+        driver.is_registered = Some(false);
+    }
+    let findings = report_of(&drivers).findings;
+    let found = findings.iter().map(|it| (it.id, it.evidence.as_str()));
+    let [channels, state, gpus] = found.collect::<Vec<_>>()[..] else {
+        panic!("{findings:?}");
+    };
+    assert_eq!(state, ("kubelet-state-damaged", "torn"));
+    for ((id, evidence), driver) in [channels, gpus].into_iter().zip(DraDriver::ALL) {
+        assert_eq!(id, "plugin-not-registered");
+        assert!(evidence.contains(driver.name()), "{evidence}");
+    }
 }
 
 #[test]

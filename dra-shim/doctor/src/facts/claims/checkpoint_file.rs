@@ -5,18 +5,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use compute_domain_node::{DeviceGroup, Holding, SharedMarker};
-use dra_checkpoint::{CHECKPOINT_FILE, Checkpoint, ClaimRecord, DAMAGED_MARK, Damaged};
-use serde::Serialize;
+use dra_checkpoint::{
+    ABORTED_FILE, CHECKPOINT_FILE, Checkpoint, ClaimRecord, DAMAGED_MARK, Damaged, Payload,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
-use super::kubelet_root::checkpoint_path;
+use super::kubelet_root::KubeletRootFacts;
+use crate::dra_driver::DraDriver;
 use crate::error_facts::refusal_hint;
 use crate::host::Host;
 
 /// The limit of a checkpoint in bytes. With a thousand claims it has 2.2 MB.
 pub const MAX_CHECKPOINT_LEN: u64 = 256 << 20;
 
-/// A checkpoint of this driver, or its damage and what survives.
-pub type DecodedCheckpoint = Result<Checkpoint<DeviceGroup>, Damaged<DeviceGroup>>;
+/// A checkpoint, or its damage and what survives.
+pub type DecodedCheckpoint<P> = Result<Checkpoint<P>, Damaged<P>>;
+
+/// An element of `preparedDevices` in the checkpoint of [`DraDriver::Gpu`], as JSON. Its fields are
+/// not checked.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RawGpuGroup(Box<RawValue>);
 
 /// The plugin's checkpoint file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +57,9 @@ pub struct CheckpointFacts {
     pub boot_id: Option<String>,
     /// The damage; `None` if it is intact.
     pub damage: Option<Unusable>,
+    /// Why the file of aborted claims beside it cannot be used; `None` if it can, or does not
+    /// exist.
+    pub aborted_damage: Option<Unusable>,
 }
 
 /// A claim's record in the checkpoint.
@@ -96,9 +109,7 @@ pub enum SharedDevice {
 }
 
 /// The records of a checkpoint by claim UID; if it is damaged, the surviving ones.
-pub fn checkpoint_records(
-    decoded: &DecodedCheckpoint,
-) -> BTreeMap<&str, &ClaimRecord<DeviceGroup>> {
+pub fn checkpoint_records<P>(decoded: &DecodedCheckpoint<P>) -> BTreeMap<&str, &ClaimRecord<P>> {
     let checkpoint = match decoded {
         Ok(checkpoint) => checkpoint,
         Err(damaged) => &damaged.saved,
@@ -113,13 +124,32 @@ pub(super) fn is_set_aside(name: &str) -> bool {
         .is_some_and(|rest| rest.starts_with(DAMAGED_MARK))
 }
 
+/// Whether a file of this name is a damaged file of aborted claims that was set aside.
+pub(super) fn is_aborted_set_aside(name: &str) -> bool {
+    name.strip_prefix(ABORTED_FILE)
+        .is_some_and(|rest| rest.starts_with(DAMAGED_MARK))
+}
+
+// === impl RawGpuGroup ===
+
+impl Payload for RawGpuGroup {
+    const HAS_ABORTED: bool = false;
+}
+
 // === impl CheckpointFile ===
 
 impl CheckpointFile {
-    /// Reads the plugin's checkpoint below kubelet's root directory.
-    pub fn read(host: &Host, kubelet_root: &str) -> Self {
-        match host.read_up_to(&checkpoint_path(kubelet_root), MAX_CHECKPOINT_LEN) {
-            Ok(Some(bytes)) => Self::Read(CheckpointFacts::new(&Checkpoint::decode(&bytes))),
+    /// Reads the checkpoint of a driver's plugin below kubelet's root directory.
+    pub fn read(host: &Host, kubelet_root: &str, driver: DraDriver) -> Self {
+        match host.read_up_to(&driver.checkpoint(kubelet_root), MAX_CHECKPOINT_LEN) {
+            Ok(Some(bytes)) => Self::Read(match driver {
+                DraDriver::ComputeDomain => {
+                    CheckpointFacts::new(&Checkpoint::decode(&bytes), RecordFacts::of_channels)
+                }
+                DraDriver::Gpu => {
+                    CheckpointFacts::of_gpus(&bytes, host, &driver.aborted_file(kubelet_root))
+                }
+            }),
             Ok(None) => Self::Absent,
             Err(error) => Self::Unreadable(Unusable::from_refusal(&error)),
         }
@@ -135,23 +165,49 @@ impl Unusable {
             hint: refusal_hint(error).to_owned(),
         }
     }
+
+    fn from_damage<P>(damaged: &Damaged<P>) -> Self {
+        Self {
+            reason: damaged.reason.to_string(),
+            hint: damaged.hint().to_owned(),
+        }
+    }
 }
 
 // === impl CheckpointFacts ===
 
 impl CheckpointFacts {
-    fn new(decoded: &DecodedCheckpoint) -> Self {
+    fn new<P>(
+        decoded: &DecodedCheckpoint<P>,
+        facts: fn(&str, &ClaimRecord<P>) -> RecordFacts,
+    ) -> Self {
         let records = checkpoint_records(decoded).into_iter();
-        let records = records.map(|(uid, record)| (uid.to_owned(), RecordFacts::new(uid, record)));
+        let records = records.map(|(uid, record)| (uid.to_owned(), facts(uid, record)));
         let boot_id = decoded.as_ref().ok().and_then(Checkpoint::boot_id);
-        let damage = decoded.as_ref().err().map(|damaged| Unusable {
-            reason: damaged.reason.to_string(),
-            hint: damaged.hint().to_owned(),
-        });
         Self {
             records: records.collect(),
             boot_id: boot_id.map(str::to_owned),
-            damage,
+            damage: decoded.as_ref().err().map(Unusable::from_damage),
+            aborted_damage: None,
+        }
+    }
+
+    /// `aborted`: the path of the file of aborted claims.
+    fn of_gpus(bytes: &[u8], host: &Host, aborted: &str) -> Self {
+        let mut decoded = Checkpoint::<RawGpuGroup>::decode(bytes);
+        let aborted = match host.read_up_to(aborted, MAX_CHECKPOINT_LEN) {
+            Ok(Some(bytes)) => Checkpoint::<Box<RawValue>>::decode(&bytes)
+                .map(Some)
+                .map_err(|damaged| Unusable::from_damage(&damaged)),
+            Ok(None) => Ok(None),
+            Err(error) => Err(Unusable::from_refusal(&error)),
+        };
+        if let (Ok(checkpoint), Ok(Some(aborted))) = (&mut decoded, &aborted) {
+            checkpoint.add_aborted(aborted);
+        }
+        Self {
+            aborted_damage: aborted.err(),
+            ..Self::new(&decoded, |_, record| RecordFacts::new(record))
         }
     }
 }
@@ -159,18 +215,26 @@ impl CheckpointFacts {
 // === impl RecordFacts ===
 
 impl RecordFacts {
-    fn new(uid: &str, record: &ClaimRecord<DeviceGroup>) -> Self {
+    /// The facts that do not depend on the driver.
+    fn new<P>(record: &ClaimRecord<P>) -> Self {
         let ClaimRecord {
             namespace, name, ..
         } = record;
         let has_name = !namespace.is_empty() || !name.is_empty();
-        let held = Holding::in_record(uid, record);
-        let groups = record.devices().iter();
-        let mut devices = groups.flat_map(DeviceGroup::kubelet_devices);
         Self {
             name: has_name.then(|| format!("{namespace}/{name}")),
             state: record.state.name(),
             is_completed: record.is_completed(),
+            has_share: false,
+            channels: vec![],
+        }
+    }
+
+    fn of_channels(uid: &str, record: &ClaimRecord<DeviceGroup>) -> Self {
+        let held = Holding::in_record(uid, record);
+        let groups = record.devices().iter();
+        let mut devices = groups.flat_map(DeviceGroup::kubelet_devices);
+        Self {
             has_share: devices.any(|device| device.share_id.is_some()),
             channels: held
                 .filter_map(|held| {
@@ -182,6 +246,7 @@ impl RecordFacts {
                     })
                 })
                 .collect(),
+            ..Self::new(record)
         }
     }
 
@@ -213,8 +278,12 @@ impl RecordFacts {
 // === impl SharedDevice ===
 
 impl SharedDevice {
-    pub(super) fn read(host: &Host, path: &str) -> Self {
-        match host.read(path) {
+    /// Only claims of `compute-domain.nvidia.com` share a device.
+    pub(super) fn read(host: &Host, root: &KubeletRootFacts) -> Self {
+        if root.driver != DraDriver::ComputeDomain {
+            return Self::No;
+        }
+        match host.read(&root.shared_marker()) {
             Ok(Some(content)) => Self::Shared(SharedMarker::decode(&content)),
             Ok(None) => Self::No,
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Self::Unknown,

@@ -1,13 +1,11 @@
 //! kubelet's root directory, and other possible ones. A wrong directory has no records, which
 //! does not mean that there are no claims.
 
-use compute_domain_api::names::DRIVER_NAME;
-use compute_domain_node::SHARED_MARKER;
-use dra_checkpoint::CHECKPOINT_FILE;
-
+use crate::dra_driver::DraDriver;
 use crate::host::Host;
 use crate::kubelet_state::KUBELET_STATE_FILE;
 use crate::options::DEFAULT_KUBELET_ROOT;
+use compute_domain_node::SHARED_MARKER;
 
 /// The known root directories of kubelet: the default, also used by k3s and RKE2, then that of
 /// `MicroK8s` and that of k0s.
@@ -22,6 +20,8 @@ const KNOWN_ROOTS: [&str; 3] = [
 pub struct KubeletRootFacts {
     /// kubelet's root directory, as it was given.
     pub path: String,
+    /// The driver of the plugin.
+    pub driver: DraDriver,
     /// Whether it exists.
     pub exists: bool,
     /// Whether the plugin's directory in it exists; `None` if that cannot be examined.
@@ -42,23 +42,29 @@ pub struct OtherRoot {
 // === impl KubeletRootFacts ===
 
 impl KubeletRootFacts {
-    pub(super) fn read(host: &Host, path: &str) -> Self {
+    pub(super) fn read(host: &Host, path: &str, driver: DraDriver) -> Self {
         Self {
             path: path.to_owned(),
+            driver,
             exists: host.exists(path),
-            has_plugin: host.try_exists(&plugin_dir(path)).ok(),
-            other: OtherRoot::find(host, path),
+            has_plugin: host.try_exists(&driver.plugin_dir(path)).ok(),
+            other: OtherRoot::find(host, path, driver),
         }
     }
 
     /// The plugin's directory.
     pub(crate) fn plugin_dir(&self) -> String {
-        plugin_dir(&self.path)
+        self.driver.plugin_dir(&self.path)
     }
 
     /// The plugin's checkpoint.
     pub(crate) fn checkpoint(&self) -> String {
-        checkpoint_path(&self.path)
+        self.driver.checkpoint(&self.path)
+    }
+
+    /// The plugin's file of aborted claims.
+    pub(crate) fn aborted_file(&self) -> String {
+        self.driver.aborted_file(&self.path)
     }
 
     /// The plugin's marker file for a shared device.
@@ -77,15 +83,6 @@ impl KubeletRootFacts {
     }
 }
 
-fn plugin_dir(root: &str) -> String {
-    format!("{root}/plugins/{DRIVER_NAME}")
-}
-
-/// The kubelet plugin's checkpoint below kubelet's root directory.
-pub fn checkpoint_path(root: &str) -> String {
-    format!("{}/{CHECKPOINT_FILE}", plugin_dir(root))
-}
-
 fn kubelet_state(root: &str) -> String {
     format!("{root}/{KUBELET_STATE_FILE}")
 }
@@ -95,10 +92,10 @@ fn kubelet_state(root: &str) -> String {
 impl OtherRoot {
     /// Finds a root with the plugin's directory, else an existing one if `root` has no trace of
     /// kubelet.
-    fn find(host: &Host, root: &str) -> Option<Self> {
+    fn find(host: &Host, root: &str, driver: DraDriver) -> Option<Self> {
         let others = || KNOWN_ROOTS.into_iter().filter(|other| *other != root);
         let with_plugin = others().find_map(|path| {
-            let evidence = plugin_dir(path);
+            let evidence = driver.plugin_dir(path);
             let path = path.to_owned();
             host.exists(&evidence).then_some(Self { path, evidence })
         });

@@ -6,11 +6,9 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use crate::dra_driver::DraDriver;
 use crate::host::{Host, is_absent};
 use crate::processes::{all_are_seen, plugins, processes};
-
-/// The plugin's container in its pod, in both charts.
-const CONTAINER: &str = "compute-domains";
 
 /// The flag of a listening socket: `__SO_ACCEPTCON`.
 const LISTENS: u32 = 0x10000;
@@ -18,12 +16,12 @@ const LISTENS: u32 = 0x10000;
 /// The fields before a socket's path.
 const FIELDS_BEFORE_PATH: usize = 7;
 
-/// Whether the node has a process or a pod of the plugin. A pod in a crash loop has no process,
-/// but kubelet keeps its directory.
-pub(super) fn is_deployed(host: &Host, kubelet_root: &str) -> bool {
-    let pods = format!("{kubelet_root}/pods");
-    let is_its_pod = |uid: &String| host.exists(&format!("{pods}/{uid}/containers/{CONTAINER}"));
-    host.list(&pods).iter().any(is_its_pod) || plugins(host).next().is_some()
+/// Whether the node has a process or a pod of the driver's plugin. A pod in a crash loop has no
+/// process, but kubelet keeps its directory.
+pub(super) fn is_deployed(host: &Host, kubelet_root: &str, driver: DraDriver) -> bool {
+    let (pods, container) = (format!("{kubelet_root}/pods"), driver.container());
+    let is_its_pod = |uid: &String| host.exists(&format!("{pods}/{uid}/containers/{container}"));
+    host.list(&pods).iter().any(is_its_pod) || plugins(host, driver).next().is_some()
 }
 
 /// The sockets of `dir` that `is_ours`, if no process listens on any of them. `None` if there

@@ -1,8 +1,9 @@
 //! Whether the node's kubelet plugin leaves IMEX to the host or to this driver's IMEX daemon. No
 //! file shows that, but the options and environment of the plugin's process do.
 
+use crate::dra_driver::DraDriver;
 use crate::host::Host;
-use crate::processes::{PLUGIN, option, plugins};
+use crate::processes::{option, plugins};
 
 /// The settings that leave IMEX to the host, each with its option, its variable and its value.
 /// If the mode is set, it decides. NVIDIA's gate `HostManagedIMEXDaemon` only permits the mode.
@@ -29,10 +30,12 @@ fn find_plugin(
     host: &Host,
     setting: fn(&[String], &str) -> Option<&'static str>,
 ) -> Option<String> {
-    plugins(host).find_map(|(pid, arguments)| {
+    let driver = DraDriver::ComputeDomain;
+    plugins(host, driver).find_map(|(pid, arguments)| {
         let environment = host.text_if_readable(&format!("/proc/{pid}/environ"));
         let setting = setting(&arguments, &environment.unwrap_or_default())?;
-        Some(format!("{PLUGIN} (process {pid}) runs with {setting}"))
+        let program = driver.program();
+        Some(format!("{program} (process {pid}) runs with {setting}"))
     })
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use imex_cdi::Spec;
 use serde_json::json;
 
+use crate::dra_driver::DraDriver;
 use crate::facts::claims::checkpoint_file::SharedDevice;
 use crate::facts::claims::checkpoint_file::{CheckpointFacts, CheckpointFile};
 use crate::facts::claims::kubelet_root::KubeletRootFacts;
@@ -41,6 +42,7 @@ fn facts(claims: &[Claim<'_>]) -> ClaimFacts {
     ClaimFacts {
         root: KubeletRootFacts {
             path: "/kubelet".to_owned(),
+            driver: DraDriver::ComputeDomain,
             exists: true,
             has_plugin: Some(true),
             other: None,
@@ -49,8 +51,10 @@ fn facts(claims: &[Claim<'_>]) -> ClaimFacts {
             records: claims.iter().copied().map(record).collect(),
             boot_id: Some("boot".to_owned()),
             damage: None,
+            aborted_damage: None,
         }),
         set_aside: vec![],
+        aborted_set_aside: vec![],
         sharing: SharedDevice::No,
         boot_id: Some("boot".to_owned()),
         is_registered: Some(true),

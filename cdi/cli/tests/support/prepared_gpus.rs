@@ -1,0 +1,105 @@
+//! The files of GPU claims, written by the GPU plugin's own code.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use dra_checkpoint::{BootId, ClaimRef, ClaimStatus};
+use durable_file::OsDir;
+use gpu_api::FeatureGates;
+use gpu_inventory::Inventory;
+use gpu_node::{Gpus, HostGpus, HostPaths, NodeClaims, WantedGpus};
+use imex_cdi::DriverParams;
+use jiff::Timestamp;
+use node_claims::{Moment, Prepare};
+use nvidia_driver_files::{DriverFiles, RuntimePaths};
+use serde_json::json;
+
+/// The hook of the specs.
+pub(crate) const HOOK: &str = "usr/bin/nvidia-cdi-hook";
+
+/// The claims of a node with eight H100.
+pub(crate) struct GpuNode {
+    claims: NodeClaims,
+    host: Arc<HostGpus>,
+}
+
+// === impl GpuNode ===
+
+impl GpuNode {
+    /// Starts with these two directories.
+    pub(crate) fn start(plugin_dir: &Path, cdi: &Path, boot: &str) -> Self {
+        let inventory: Inventory = serde_json::from_str(include_str!(
+            "../../../../dra-shim/gpu/inventory/tests/inventories/h100.json"
+        ))
+        .unwrap();
+        let files = DriverFiles {
+            version: "580.82.07".parse().unwrap(),
+            files: vec![],
+            links: vec![],
+            library_dirs: vec!["/usr/lib64".to_owned()],
+            problems: vec![],
+        };
+        let paths = HostPaths {
+            proc: Path::new("/nonexistent"),
+            runtime: RuntimePaths {
+                driver_root: "/",
+                hook: &format!("/{HOOK}"),
+            },
+            params: DriverParams::default(),
+        };
+        let host = Arc::new(HostGpus::new(&inventory, Ok(&files), &paths));
+        let gpus = Gpus {
+            node: "node-a".to_owned(),
+            gates: FeatureGates::default(),
+        };
+        let (claims, _) = gpus
+            .start(
+                Arc::new(OsDir::create(plugin_dir, 0o750).unwrap()),
+                Arc::new(OsDir::create(cdi, 0o755).unwrap()),
+                BootId::new(boot).unwrap(),
+                Some(&host),
+            )
+            .unwrap();
+        Self { claims, host }
+    }
+
+    /// Prepares a claim with this device.
+    pub(crate) fn prepare(&self, uid: &str, device: &str) {
+        self.claims.prepare(self.input(uid, device)).unwrap();
+    }
+
+    /// Begins to prepare a claim, and aborts that.
+    pub(crate) fn abort(&self, uid: &str, device: &str) {
+        self.claims.begin(self.input(uid, device)).unwrap();
+        self.claims.unprepare(uid, now()).unwrap();
+    }
+
+    fn input(&self, uid: &str, device: &str) -> Prepare<Gpus> {
+        let status = json!({"allocation": {"devices": {"results": [
+            {"request": "gpu", "driver": "gpu.nvidia.com", "pool": "node-a", "device": device},
+        ]}}});
+        let status = ClaimStatus::from_json(&status.to_string()).unwrap();
+        Prepare {
+            claim: ClaimRef {
+                uid: uid.to_owned(),
+                name: "worker-0-gpu".to_owned(),
+                namespace: "default".to_owned(),
+            },
+            request: WantedGpus {
+                request: self.claims.devices().request(&status).unwrap(),
+                host: Ok(Arc::clone(&self.host)),
+            },
+            status,
+            facts: Some(Arc::clone(&self.host)),
+            now: now(),
+        }
+    }
+}
+
+fn now() -> Moment {
+    Moment {
+        wall: Timestamp::now(),
+        steady: Instant::now(),
+    }
+}
