@@ -8,6 +8,7 @@ use clap::Parser;
 use compute_domain_api::driver_managed::IMEXD_DIR;
 use compute_domain_api::names::DRIVER_NAME;
 use daemon_runtime::{HttpArgs, ImexArgs, KubeArgs, LogArgs};
+use plugin_parts::KubeletPaths;
 
 use crate::nri_guard::Mode;
 
@@ -40,15 +41,8 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Paths")]
 pub(crate) struct PathArgs {
-    /// kubelet's --root-dir; the next two options default to directories below it.
-    #[arg(long, env = "KUBELET_ROOT", default_value = "/var/lib/kubelet")]
-    kubelet_root: PathBuf,
-    /// Directory of registration sockets; empty: `plugins_registry` below the root.
-    #[arg(long, env = "KUBELET_REGISTRAR_DIRECTORY_PATH", default_value = "")]
-    kubelet_registrar_directory_path: String,
-    /// Directory of plugins' data; empty: `plugins` below the root.
-    #[arg(long, env = "KUBELET_PLUGINS_DIRECTORY_PATH", default_value = "")]
-    kubelet_plugins_directory_path: String,
+    #[command(flatten)]
+    kubelet: KubeletPaths,
     /// Directory of CDI specs that the container runtime reads.
     #[arg(long, env = "CDI_ROOT", default_value = "/etc/cdi")]
     cdi_root: PathBuf,
@@ -120,26 +114,17 @@ impl NriArgs {
 
 impl PathArgs {
     pub(crate) fn resolve(self) -> Paths {
-        let or = |typed: String, default: PathBuf| {
-            if typed.is_empty() {
-                default
-            } else {
-                typed.into()
-            }
-        };
-        let root = self.kubelet_root;
-        let plugins = or(self.kubelet_plugins_directory_path, root.join("plugins"));
         Paths {
-            registry_dir: or(
-                self.kubelet_registrar_directory_path,
-                root.join("plugins_registry"),
-            ),
-            data_dir: plugins.join(DRIVER_NAME),
+            registry_dir: self.kubelet.registry_dir(),
+            data_dir: self.kubelet.data_dir(DRIVER_NAME),
             cdi_root: self.cdi_root,
             driver_root: self.container_driver_root,
             host_root: self.container_host_root,
             imexd_dir: self.imexd_dir,
-            proc_devices: or(self.alt_proc_devices_path, imex_cdi::PROC_DEVICES.into()),
+            proc_devices: match self.alt_proc_devices_path {
+                path if path.is_empty() => imex_cdi::PROC_DEVICES.into(),
+                path => path.into(),
+            },
         }
     }
 }

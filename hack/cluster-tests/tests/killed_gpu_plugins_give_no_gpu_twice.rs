@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 const CHECKPOINT: &str = "/var/lib/kubelet/plugins/gpu.nvidia.com/checkpoint.json";
 
-/// Kills by default; the variable GPU_KILLS has another number.
+/// Kills by default; the variable `GPU_KILLS` has another number.
 const KILLS: u64 = 15;
 
 /// Claims are for 1 to this number of GPUs.
