@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
+use gpu_inventory::Inventory;
 use mock_host::{MockHost, built, library, make_probe_image};
 use serde_json::{Value, json};
 
@@ -35,17 +36,25 @@ pub struct GpuNode {
 }
 
 impl GpuNode {
-    /// Makes a host with this inventory, and the classes of GPUs.
+    /// Makes a host with the inventory of this name, and the classes of GPUs.
     ///
     /// # Errors
     /// If a file cannot be written, or the API server refuses the classes.
     pub fn new(inventory: &str) -> Result<Self> {
+        let inventory = fs::read(inventory_path(inventory))?;
+        Self::with(&serde_json::from_slice(&inventory)?)
+    }
+
+    /// As [`new`](Self::new), with this inventory.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with(inventory: &Inventory) -> Result<Self> {
         let cluster = Cluster::connect()?;
         let scratch = tempfile::tempdir()?;
         let dir = scratch.path().join("host");
         fs::create_dir(&dir)?;
-        let inventory = serde_json::from_slice(&fs::read(inventory_path(inventory))?)?;
-        let host = MockHost::new(&dir, &inventory, library());
+        let host = MockHost::new(&dir, inventory, library());
         host.install_cuda(&built("mock-cuda"), DRIVER_VERSION);
         make_probe_image(&host, &scratch.path().join("image"));
         create_classes(&cluster)?;
@@ -63,6 +72,26 @@ impl GpuNode {
     /// If it cannot be started.
     pub fn start(&self) -> Result<GpuPlugin> {
         GpuPlugin::start(&self.cluster, NODE, &self.host.path(""), &self.hook)
+    }
+
+    /// Starts NVIDIA's plugin, a program that the caller has. It reads the host's `/sys`, so it gets the mock's in a
+    /// mount namespace of its own.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start_nvidias(&self, program: &Path) -> Result<GpuPlugin> {
+        let host = self.host.path("");
+        let host = host.display();
+        let command = format!(
+            "exec unshare --mount sh -c 'echo $$ >{PID}; mount --make-rprivate /
+             mount --bind {host}/sys /sys; export ALT_PROC_DEVICES_PATH={host}/proc/devices
+             exec {program} --node-name node{NODE} --image-name none --cdi-root /etc/cdi \
+             --nvidia-driver-root {host} --container-driver-root {host} \
+             --nvidia-cdi-hook-path {hook}' >>{LOG} 2>&1",
+            program = program.display(),
+            hook = self.hook.display(),
+        );
+        GpuPlugin::run(&self.cluster, NODE, &command)
     }
 
     /// The probe, for pods.
@@ -173,8 +202,12 @@ impl GpuPlugin {
              --gpu-sys-path {host}/sys --nvidia-cdi-hook-path {hook} >>{LOG} 2>&1",
             hook = hook.display()
         );
+        Self::run(cluster, node, &command)
+    }
+
+    fn run(cluster: &Cluster, node: u8, command: &str) -> Result<Self> {
         let child = Command::new(cluster.script_path())
-            .args(["exec", "--node", &node.to_string(), "sh", "-c", &command])
+            .args(["exec", "--node", &node.to_string(), "sh", "-c", command])
             .stdin(Stdio::null())
             .spawn()?;
         Ok(Self {
@@ -270,6 +303,32 @@ pub fn claim_template(namespace: &Namespace, name: &str, class: &str, count: u32
         "spec": {"spec": {"devices": {"requests": [
             {"name": "gpu", "exactly": {"deviceClassName": class, "count": count}},
         ]}}},
+    })
+}
+
+/// A pod on any node whose containers sleep, restart when they end, and use this entry of its `resourceClaims`, with
+/// the name `gpu`.
+pub fn sleeping_pod(
+    namespace: &Namespace,
+    name: &str,
+    claim: &Value,
+    containers: &[&str],
+) -> Value {
+    let containers = containers.iter().map(|name| {
+        json!({
+            "name": name, "image": "localhost/busybox:1", "imagePullPolicy": "Never",
+            "command": ["sh", "-c", "trap 'exit 0' TERM; sleep 100000 & wait"],
+            "resources": {"claims": [{"name": "gpu"}]},
+        })
+    });
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace.name},
+        "spec": {
+            "terminationGracePeriodSeconds": 5,
+            "resourceClaims": [claim],
+            "containers": containers.collect::<Vec<_>>(),
+        },
     })
 }
 

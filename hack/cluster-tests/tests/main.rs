@@ -33,6 +33,7 @@ mod domains_form_on_imex_daemons_that_run_already;
 mod each_domain_has_a_channel_of_its_own;
 mod echo_driver_serves_a_pod;
 mod gpus_are_refused_beside_nvidias_driver;
+mod gpus_move_from_nvidias_plugin_and_back;
 mod imex_daemons_with_certificates_connect_to_each_other_only;
 mod killed_and_restarted_components_recover;
 mod killed_gpu_plugins_give_no_gpu_twice;

@@ -4,7 +4,7 @@
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::cliques::LABEL_ENABLED;
 use cluster_tests::fixtures;
-use cluster_tests::gpus::{GPUS_OF_NODE, claim_template, published};
+use cluster_tests::gpus::{GPUS_OF_NODE, claim_template, published, sleeping_pod};
 use cluster_tests::node_pod::NAMESPACE;
 use cluster_tests::release::upgrade;
 use cluster_tests::{Cluster, Namespace, channels, wait_until};
@@ -155,25 +155,6 @@ fn pods_share_a_claim_and_workers_have_gpus_and_a_channel() -> Result<()> {
     }
     let domain = ["delete", fixtures::DOMAINS, "--all", "-n", &namespace.name];
     cluster.kubectl(&domain).map(drop)
-}
-
-fn sleeping_pod(namespace: &Namespace, name: &str, claim: &Value, containers: &[&str]) -> Value {
-    let containers = containers.iter().map(|name| {
-        json!({
-            "name": name, "image": "localhost/busybox:1", "imagePullPolicy": "Never",
-            "command": ["sh", "-c", "trap 'exit 0' TERM; sleep 100000 & wait"],
-            "resources": {"claims": [{"name": "gpu"}]},
-        })
-    });
-    json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace.name},
-        "spec": {
-            "terminationGracePeriodSeconds": 5,
-            "resourceClaims": [claim],
-            "containers": containers.collect::<Vec<_>>(),
-        },
-    })
 }
 
 /// The example's ComputeDomain, and its workers' pod template.

@@ -4,13 +4,14 @@
 //!
 //! As in NVML, pointers are NULL or valid for the values that `nvml.h` documents.
 
-use std::ffi::{c_char, c_uint};
+use std::ffi::{CStr, c_char, c_uint};
 use std::mem::size_of;
 
 use nvml_wrapper_sys::bindings::{
     nvmlDevice_t, nvmlGpuFabricInfo_t, nvmlGpuFabricInfo_v2_t, nvmlGpuFabricInfo_v3_t,
     nvmlReturn_enum_NVML_ERROR_ARGUMENT_VERSION_MISMATCH as VERSION_MISMATCH,
     nvmlReturn_enum_NVML_ERROR_INVALID_ARGUMENT as INVALID_ARGUMENT,
+    nvmlReturn_enum_NVML_ERROR_NOT_FOUND as NOT_FOUND,
     nvmlReturn_enum_NVML_ERROR_NOT_SUPPORTED as NOT_SUPPORTED, nvmlReturn_t,
 };
 
@@ -84,6 +85,21 @@ pub(crate) unsafe extern "C" fn nvmlDeviceGetHandleByIndex(
 ) -> nvmlReturn_t {
     // SAFETY: the contract of this module.
     code(unsafe { handle("nvmlDeviceGetHandleByIndex", index, device) })
+}
+
+/// Writes the handle of the device with this UUID. Only NVIDIA's plugin calls it, in a test by hand.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn nvmlDeviceGetHandleByUUID(
+    uuid: *const c_char,
+    device: *mut nvmlDevice_t,
+) -> nvmlReturn_t {
+    if uuid.is_null() {
+        return INVALID_ARGUMENT;
+    }
+    // SAFETY: the contract of this module.
+    let uuid = unsafe { CStr::from_ptr(uuid) }.to_string_lossy();
+    // SAFETY: the contract of this module.
+    code(unsafe { handle_of(&uuid, device) })
 }
 
 /// Writes the device's `name`.
@@ -169,6 +185,17 @@ unsafe fn handle(symbol: &'static str, index: c_uint, device: *mut nvmlDevice_t)
     let (handle, misbehaviour) = session::begin_handle(symbol, index)?;
     // SAFETY: the contract of this function.
     unsafe { put(handle, device, misbehaviour) }
+}
+
+/// # Safety
+/// `device` is NULL or valid for writing.
+unsafe fn handle_of(uuid: &str, device: *mut nvmlDevice_t) -> Outcome {
+    let symbol = "nvmlDeviceGetHandleByUUID";
+    let (config, _) = session::begin_in_session(symbol)?;
+    let index = config.devices.iter().position(|it| it.uuid == uuid);
+    let index = index.ok_or(NOT_FOUND)?.try_into();
+    // SAFETY: the contract of this function.
+    unsafe { handle(symbol, index.map_err(|_| NOT_FOUND)?, device) }
 }
 
 /// # Safety

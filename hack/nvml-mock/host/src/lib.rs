@@ -11,6 +11,8 @@
 
 mod host;
 mod probe;
+mod repeated;
 
 pub use host::{MockHost, built, library};
 pub use probe::{generate_gpu_spec, make_probe_image};
+pub use repeated::repeated;

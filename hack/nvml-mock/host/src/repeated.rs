@@ -1,0 +1,31 @@
+//! Hosts with more GPUs than a recorded one.
+
+use gpu_inventory::{Fact, GpuFacts, Inventory};
+
+/// The host with this number of GPUs: first its own, then the same again in other PCI domains, with other UUIDs.
+pub fn repeated(host: &Inventory, gpus: u32) -> Inventory {
+    let models = host.gpus.iter().cycle();
+    let numbered = (0..gpus).zip(models);
+    let mut host = host.clone();
+    host.driver.gpu_count = Fact::Known(gpus);
+    let own = u32::try_from(host.gpus.len()).unwrap();
+    host.gpus = numbered
+        .map(|(number, model)| gpu(number, number / own, model))
+        .collect();
+    host
+}
+
+fn gpu(number: u32, domain: u32, model: &GpuFacts) -> GpuFacts {
+    let in_domain = |text: &str| text.replacen("0000:", &format!("{domain:04x}:"), 1);
+    let address = model.pci.known().unwrap().to_string();
+    let root = model.pcie_root.known().unwrap();
+    GpuFacts {
+        pci: Fact::Known(in_domain(&address).parse().unwrap()),
+        pcie_root: Fact::Known(in_domain(root)),
+        index: Fact::Known(number),
+        minor: Fact::Known(number),
+        module_id: Fact::Known(number + 1),
+        uuid: Fact::Known(format!("GPU-00000000-0000-4000-8000-{number:012x}")),
+        ..model.clone()
+    }
+}
