@@ -206,13 +206,11 @@ async fn check_gpus(client: &Client, namespace: &str) -> Result<Preflight, ListE
     let mut pods = BTreeSet::new();
     // Without the plugin, another driver may serve gpu.nvidia.com.
     if has_daemon_set(client, namespace, GPUS_LABEL).await? {
-        let listed = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let visit = |page: Vec<Listed>| {
             for Listed { metadata, status } in page {
-                let results = listed(&status["allocation"]["devices"]["results"]);
-                if results.iter().any(|result| result["driver"] == GPU_DRIVER) {
-                    let holders = listed(&status["reservedFor"]);
-                    let names = holders.iter().filter_map(|holder| holder["name"].as_str());
+                let mut drivers = listed(&status, "/allocation/devices/results", "driver");
+                if drivers.any(|driver| driver == GPU_DRIVER) {
+                    let names = listed(&status, "/reservedFor", "name");
                     pods.extend(names.map(|name| format!("{}/{name}", metadata.namespace)));
                 }
             }
@@ -282,6 +280,17 @@ async fn check(
         })?,
     }
     Ok(Preflight::of(change, &domains))
+}
+
+/// This field of each element of the list at `path`.
+fn listed<'a>(
+    status: &'a Value,
+    path: &str,
+    field: &'a str,
+) -> impl Iterator<Item = &'a str> + use<'a> {
+    let list = status.pointer(path).and_then(Value::as_array);
+    let elements = list.into_iter().flatten();
+    elements.filter_map(move |element| element.get(field)?.as_str())
 }
 
 fn verdict(overridden: bool, preflight: &Preflight) -> &'static str {

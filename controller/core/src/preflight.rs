@@ -169,11 +169,11 @@ impl fmt::Display for Preflight {
         let Some(obstacle) = self.obstacle else {
             return f.write_str("no ComputeDomain and no pod with GPUs would be affected");
         };
-        let names = match obstacle {
+        let affected = match obstacle {
             Obstacle::PodsWithGpus => &self.pods,
             _ => &self.domains,
         };
-        let count = names.len();
+        let count = affected.len();
         let (domains, have) = match count {
             1 => ("ComputeDomain", "has"),
             _ => ("ComputeDomains", "have"),
@@ -198,7 +198,7 @@ impl fmt::Display for Preflight {
                 if count == 1 { "pod" } else { "pods" }
             ),
         }?;
-        let named: Vec<_> = names.iter().take(NAMED).map(String::as_str).collect();
+        let named: Vec<_> = affected.iter().take(NAMED).map(String::as_str).collect();
         write!(f, " ({}", named.join(", "))?;
         if count > NAMED {
             write!(f, " and {} more", count - NAMED)?;
