@@ -110,7 +110,7 @@ pub(crate) enum Command {
     /// Takes over CRDs of another driver. Exit code 0: the CRDs are served; 3: refused, because a ComputeDomain
     /// would lose versions or fields; 1: failed; run the command again.
     ApplyCrds(ApplyCrdsArgs),
-    /// Check whether every live ComputeDomain survives a change of the driver.
+    /// Check whether every live ComputeDomain and every pod with GPUs survives a change of the driver.
     ///
     /// Read-only. Exit code 0: all survive; 3: some do not; 1: the check failed.
     Preflight(Box<PreflightArgs>),

@@ -267,9 +267,25 @@ done
 # req: CHART-5
 [ "$(grep -c 'variables.gpuConfigs.all' "$scratch/beside.yaml")" = 6 ] || fail "configs of GPUs are not checked in claims and templates"
 lacks 'gpu.nvidia.com|mig.nvidia.com|gpuConfigs' without
-# GPUs alone: nothing of ComputeDomains, whose settings have no effect.
+# GPUs alone: nothing of ComputeDomains, whose settings have no effect. One Job, which runs a program of the image.
 golden gpus "${gpus[@]}" --set resources.computeDomains.enabled=false
-lacks 'compute-?domain|imexd|IMEX|kind: (Deployment|Job|PodDisruptionBudget)' gpus
+sed 's/ \[compute-domain-controller\]$//' "$scratch/gpus.yaml" >"$scratch/only-gpus.yaml"
+lacks 'compute-?domain|imexd|IMEX|kind: (Deployment|PodDisruptionBudget)' only-gpus
+# req: CHART-25
+[ "$(sed -n 's/^          args: //p' "$scratch/gpus.yaml")" = '["preflight","uninstall","--check=gpus"]' ] || fail "with GPUs alone, not only an uninstallation is checked"
+contains 'no pod has GPUs (kubectl get resourceclaims -A ' gpus
+render "${gpus[@]}" --set resources.computeDomains.enabled=false,guard.enabled=false >"$scratch/unguarded.yaml"
+lacks 'kind: Job|guard' unguarded
+render "${gpus[@]}" --set resources.computeDomains.enabled=false,guard.override=true >"$scratch/overridden.yaml"
+contains 'args: ["preflight","uninstall","--override","--check=gpus"]' overridden
+# By its label, the Jobs of later revisions find the GPU plugin.
+for rendering in gpus beside; do
+    [ "$(awk '/^kind: / {kind = $2} kind == "DaemonSet" && /^    imex-dra\/gpus: "true"$/' "$scratch/$rendering.yaml" | wc -l)" = 1 ] || fail "$rendering: the DaemonSet of the plugins lacks its label"
+done
+lacks 'imex-dra/gpus' without
+[ "$(grep -cE '"preflight","(install|rollback)"\]$' "$scratch/beside.yaml")" = 2 ] || fail "with GPUs, the Jobs check whether pods have GPUs"
+[ "$(grep -cE '"preflight","(install|rollback)","--check=compute-domains,gpus"\]$' "$scratch/without.yaml")" = 2 ] || fail "the Jobs do not check whether GPUs are switched off"
+[ "$(grep -c 'computedomains --all-namespaces) and that no pod has GPUs (kubectl get' "$scratch/beside.yaml")" = 4 ] || fail "the Jobs do not name all that must be checked without them"
 contains 'extendedResourceName: "nvidia.com/gpu"' gpus
 render "${gpus[@]}" "${gate[@]}" "${label[@]}" --set resources.computeDomains.enabled=false,gpus.extendedResourceName= --set altProcDevices=/a/b,featureGates.ComputeDomainCliques=false \
     --set resources.computeDomains.imex.groupClaims=true,resources.computeDomains.imex.isolation=channel,resources.computeDomains.imex.hostSocketPath=/a >"$scratch/alone.yaml"
@@ -291,7 +307,7 @@ refuses "the plugins of ComputeDomains and GPUs use a port twice in one pod (515
 # The Jobs around an installation, and what they can be told.
 hooks() { render "${gate[@]}" "$@" -s templates/hooks.yaml >"$scratch/hooks.yaml"; }
 hooks
-contains 'args: ["preflight","install"]' hooks
+contains 'args: ["preflight","install","--check=compute-domains,gpus"]' hooks
 # When each runs, and that what it runs with is there by then.
 # req: CHART-13
 ran=$(awk '/^kind: / {kind = $2} /^  name: / {name = $2} /^    helm.sh\/hook: / && kind ~ /^(Job|ServiceAccount)$/ {print name, $2}' "$scratch/hooks.yaml" | sort)
@@ -304,8 +320,8 @@ test-imex-dra-service-account-guard pre-install,pre-upgrade,pre-rollback,pre-del
 # req: CHART-12
 contains 'args: ["apply-crds"]' hooks
 hooks --is-upgrade --set guard.override=true --set crds.allowOlder=true
-contains 'args: ["preflight","upgrade","--override"]' hooks
-contains 'args: ["preflight","rollback","--override"]' hooks
+contains 'args: ["preflight","upgrade","--override","--check=compute-domains,gpus"]' hooks
+contains 'args: ["preflight","rollback","--override","--check=compute-domains,gpus"]' hooks
 contains 'args: ["preflight","uninstall","--override"]' hooks
 contains 'args: ["apply-crds","--allow-older"]' hooks
 [ "$(grep -c 'kind: Job' "$scratch/hooks.yaml")" = "$(grep -c 'hook-output-log-policy: hook-succeeded,hook-failed' "$scratch/hooks.yaml")" ] || fail "the log of a Job, or a warning of it, is not printed"
@@ -399,6 +415,9 @@ notes_are_right() {
     notes "${gpus[@]}" --set resources.computeDomains.enabled=false >"$scratch/gpus-notes.yaml"
     contains 'imex-dra 0.1.0: pods get GPUs.' gpus-notes
     lacks 'ComputeDomain|IMEX' gpus-notes
+    # req: CHART-25
+    for rendering in beside-notes gpus-notes; do contains '     kubectl get resourceclaims -A ' $rendering; done
+    lacks 'resourceclaims' label-notes
 }
 # NVIDIA's values files need no editing; what they say that has no effect is told.
 # req: CHART-6

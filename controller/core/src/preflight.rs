@@ -1,5 +1,7 @@
-//! Checks whether installing, changing or uninstalling the driver would break existing `ComputeDomains`.
+//! Checks whether installing, changing or uninstalling the driver would break existing `ComputeDomains` or pods with
+//! GPUs.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use compute_domain_api::{Isolation, Mode};
@@ -8,7 +10,7 @@ use serde_json::Value;
 
 use crate::reported::{NODES_READY, READY_CONDITION};
 
-/// How many `ComputeDomains` a message names.
+/// How many objects a message names.
 const NAMED: usize = 10;
 
 /// The planned change of the driver.
@@ -42,7 +44,7 @@ pub struct LiveDomain {
     pub has_daemons: bool,
 }
 
-/// Why a change would break live `ComputeDomains`.
+/// Why a change would break live `ComputeDomains` or pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Advice)]
 pub enum Obstacle {
     /// `ComputeDomains` exist: their finalizers and claims need the driver.
@@ -70,15 +72,23 @@ pub enum Obstacle {
         hint = "delete these ComputeDomains and their pods first, keep the mode (featureGates.HostManagedIMEX), or skip this check (guard.override=true)"
     )]
     ModeChanges,
+    /// Pods have GPUs: kubelet needs the GPU plugin to unprepare their claims.
+    #[advice(
+        code = "pods-with-gpus",
+        hint = "delete these pods and wait until they no longer exist; or, if NVIDIA's GPU driver is to take them over (docs/migration.md), skip this check with guard.override=true or helm uninstall --no-hooks. To keep the release after a refused uninstallation, run helm rollback NAME REVISION: REVISION is the one that helm history shows as deployed or, if none is deployed, as uninstalling"
+    )]
+    PodsWithGpus,
 }
 
 /// The result of the check.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preflight {
     /// What the change would break, if anything.
     pub obstacle: Option<Obstacle>,
     /// The affected `ComputeDomains`, as `NAMESPACE/NAME`, sorted.
     pub domains: Vec<String>,
+    /// The affected pods, as `NAMESPACE/NAME`, sorted.
+    pub pods: Vec<String>,
 }
 
 // === impl LiveDomain ===
@@ -113,6 +123,7 @@ impl Preflight {
             (!domains.is_empty()).then_some(Self {
                 obstacle: Some(obstacle),
                 domains,
+                pods: Vec::new(),
             })
         };
         let found = match change {
@@ -138,20 +149,31 @@ impl Preflight {
                 daemons.or_else(mode).or_else(channels)
             }
         };
-        found.unwrap_or(Self {
-            obstacle: None,
+        found.unwrap_or_default()
+    }
+
+    /// Checks a change that ends the GPU plugin against the pods with GPUs, as `NAMESPACE/NAME`.
+    // req: CHART-25
+    pub fn of_pods_with_gpus(pods: BTreeSet<String>) -> Self {
+        Self {
+            obstacle: (!pods.is_empty()).then_some(Obstacle::PodsWithGpus),
             domains: Vec::new(),
-        })
+            pods: pods.into_iter().collect(),
+        }
     }
 }
 
 impl fmt::Display for Preflight {
-    /// One sentence: what the change would break, for which `ComputeDomains`, and what to do.
+    /// One sentence: what the change would break, for which objects, and what to do.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(obstacle) = self.obstacle else {
-            return f.write_str("no ComputeDomain would be affected");
+            return f.write_str("no ComputeDomain and no pod with GPUs would be affected");
         };
-        let count = self.domains.len();
+        let affected = match obstacle {
+            Obstacle::PodsWithGpus => &self.pods,
+            _ => &self.domains,
+        };
+        let count = affected.len();
         let (domains, have) = match count {
             1 => ("ComputeDomain", "has"),
             _ => ("ComputeDomains", "have"),
@@ -170,13 +192,13 @@ impl fmt::Display for Preflight {
                 f,
                 "{count} {domains} would be left without nvidia-imex: the new mode changes who runs nvidia-imex, the hosts or the driver"
             ),
+            Obstacle::PodsWithGpus => write!(
+                f,
+                "{count} {} with GPUs would never terminate, because kubelet needs the GPU plugin to unprepare the claims",
+                if count == 1 { "pod" } else { "pods" }
+            ),
         }?;
-        let named: Vec<_> = self
-            .domains
-            .iter()
-            .take(NAMED)
-            .map(String::as_str)
-            .collect();
+        let named: Vec<_> = affected.iter().take(NAMED).map(String::as_str).collect();
         write!(f, " ({}", named.join(", "))?;
         if count > NAMED {
             write!(f, " and {} more", count - NAMED)?;
@@ -235,7 +257,10 @@ mod tests {
         ] {
             let preflight = Preflight::of(change, &[]);
             assert_eq!(preflight.obstacle, None, "{change:?}");
-            assert_eq!(preflight.to_string(), "no ComputeDomain would be affected");
+            assert_eq!(
+                preflight.to_string(),
+                "no ComputeDomain and no pod with GPUs would be affected"
+            );
         }
     }
 
@@ -252,6 +277,24 @@ mod tests {
             ),
             "{sentence}"
         );
+    }
+
+    // req: CHART-25
+    #[test]
+    fn any_pod_with_gpus_blocks_a_change_that_ends_the_gpu_plugin() {
+        let none = Preflight::of_pods_with_gpus(BTreeSet::new());
+        assert_eq!(none.obstacle, None);
+        let pods = ["team/b", "team/a"].map(str::to_owned);
+        let preflight = Preflight::of_pods_with_gpus(pods.into());
+        assert_eq!(preflight.obstacle, Some(Obstacle::PodsWithGpus));
+        let sentence = preflight.to_string();
+        for part in [
+            "2 pods with GPUs would never terminate",
+            " (team/a, team/b); delete these pods",
+            "guard.override=true or helm uninstall --no-hooks",
+        ] {
+            assert!(sentence.contains(part), "{sentence}");
+        }
     }
 
     #[test]

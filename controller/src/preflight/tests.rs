@@ -160,15 +160,7 @@ async fn the_installed_mode_is_determined_by_daemons() {
     assert_eq!(installed(Step::Upgrade, &hosts).await, host_managed);
     assert_eq!(installed(Step::Upgrade, &driver).await, host_managed);
     assert_eq!(installed(Step::Install, &driver).await, None);
-    api.create(json!({
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {
-            "name": "imex-daemon",
-            "namespace": "imex-dra",
-            "labels": { DRIVER_MANAGED_LABEL: "true" },
-        },
-    }));
+    api.create(mk_daemon_set(DRIVER_MANAGED_LABEL));
     assert_eq!(installed(Step::Upgrade, &driver).await, driver_managed);
     assert_eq!(installed(Step::Rollback, &hosts).await, driver_managed);
     assert_eq!(api.writes(), 0);
@@ -195,6 +187,70 @@ async fn a_failed_list_gives_no_verdict() {
             assert!(checked.is_err(), "{call:?} {fault:?}");
         }
     }
+}
+
+fn mk_daemon_set(label: &str) -> Value {
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": { "name": "plugin", "namespace": "imex-dra", "labels": { label: "true" } },
+    })
+}
+
+fn create_claim(api: &FakeApi, name: &str, status: &Value) {
+    api.create(mk_claim(name, "uid"));
+    api.edit(Resource::Claims, TEAM, name, |claim| {
+        claim["status"] = status.clone();
+    });
+}
+
+// req: CHART-25
+#[tokio::test(start_paused = true)]
+async fn only_pods_that_hold_devices_of_the_installed_gpu_plugin_block_its_end() {
+    let api = FakeApi::new();
+    let of_driver = |driver: &str, pods: &[&str]| {
+        let pods = pods
+            .iter()
+            .map(|name| json!({ "resource": "pods", "name": name, "uid": name }));
+        let other = json!({ "driver": "d", "pool": "n", "device": "d" });
+        let result = json!({ "driver": driver, "pool": "node1", "device": "gpu-0" });
+        json!({
+            "allocation": { "devices": { "results": [other, result] } },
+            "reservedFor": pods.collect::<Vec<_>>(),
+        })
+    };
+    create_claim(&api, "shared", &of_driver("gpu.nvidia.com", &["b", "a"]));
+    create_claim(&api, "second", &of_driver("gpu.nvidia.com", &["a"]));
+    create_claim(&api, "unused", &of_driver("gpu.nvidia.com", &[]));
+    create_claim(
+        &api,
+        "channel",
+        &of_driver("compute-domain.nvidia.com", &["c"]),
+    );
+    create_claim(&api, "pending", &json!({}));
+    create_claim(
+        &api,
+        "damaged",
+        &json!({ "allocation": 5, "reservedFor": "d" }),
+    );
+    let checked = async || check_gpus(&api.client(), "imex-dra").await.unwrap();
+    api.create(mk_daemon_set(DRIVER_MANAGED_LABEL));
+    assert_eq!(checked().await, Preflight::default());
+    assert_eq!(api.count(Call::ListAllocations), 0);
+
+    api.delete(Resource::DaemonSets, "imex-dra", "plugin");
+    api.create(mk_daemon_set(GPUS_LABEL));
+    let refused = checked().await;
+    assert_eq!(refused.obstacle, Some(Obstacle::PodsWithGpus));
+    assert_eq!(refused.pods, ["team/a", "team/b"]);
+    assert_eq!(api.count(Call::ListAllocations), 1);
+    assert_eq!(api.writes(), 0);
+    let object = as_json(Step::Upgrade, false, &refused);
+    assert_eq!(object["obstacle"], "pods-with-gpus");
+    assert_eq!(object["pods"], json!(["team/a", "team/b"]));
+
+    api.break_with(Rule::always(Call::ListAllocations, Fault::Unavailable));
+    assert!(check_gpus(&api.client(), "imex-dra").await.is_err());
 }
 
 #[test]

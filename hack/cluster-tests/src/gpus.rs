@@ -10,6 +10,9 @@ use gpu_inventory::Inventory;
 use mock_host::{MockHost, built, library, make_probe_image};
 use serde_json::{Value, json};
 
+use crate::cliques::LABEL_ENABLED;
+use crate::node_pod::NAMESPACE;
+use crate::release::upgrade;
 use crate::{Cluster, Namespace, program_path, wait_until};
 
 /// The node of [`GpuNode`].
@@ -245,6 +248,73 @@ impl Drop for GpuPlugin {
         drop(self.cluster.on_node(self.node, &kill)); // ignored: it has ended already
         drop(self.child.wait());
     }
+}
+
+/// The release with GPUs; dropped, without. Drop it after the namespace of pods with GPUs, which end only with the plugin.
+pub struct ReleaseGpus(Cluster);
+
+impl ReleaseGpus {
+    /// Switches GPUs on, with or without `ComputeDomains`, and the chart's checks.
+    ///
+    /// # Errors
+    /// As [`upgrade`].
+    pub fn enable(cluster: &Cluster, domains: bool) -> Result<Self> {
+        let gpus = Self(cluster.clone());
+        gpus.upgrade(&[
+            "resources.gpus.enabled=true",
+            // Containers have their own /proc.
+            "kubeletPlugin.containers.gpus.env[0].name=GPU_PROC_PATH",
+            "kubeletPlugin.containers.gpus.env[0].value=/driver-root/proc",
+            &format!("resources.computeDomains.enabled={domains}"),
+            &format!("{LABEL_ENABLED}={domains}"),
+            "guard.override=false",
+        ])?;
+        Ok(gpus)
+    }
+
+    fn upgrade(&self, values: &[&str]) -> Result<()> {
+        upgrade(&self.0, &[&format!("--set={}", values.join(","))])
+    }
+
+    /// The containers of the plugins' pods.
+    ///
+    /// # Errors
+    /// If their `DaemonSet` cannot be read.
+    pub fn containers(&self) -> Result<Vec<String>> {
+        let name = "imex-dra-kubelet-plugin";
+        let set = self.0.json(&["get", "daemonset", name, "-n", NAMESPACE])?;
+        let name = |it: &Value| Some(it.get("name")?.as_str()?.to_owned());
+        Ok(listed(&set, "/spec/template/spec/containers")
+            .filter_map(name)
+            .collect())
+    }
+}
+
+impl Drop for ReleaseGpus {
+    fn drop(&mut self) {
+        // Ignored: if it fails, the next test fails, too.
+        drop(self.upgrade(&[
+            "resources.gpus.enabled=false",
+            "resources.computeDomains.enabled=true",
+            "kubeletPlugin.containers.gpus.env=null",
+            &format!("{LABEL_ENABLED}="),
+            "guard.override=true",
+        ]));
+    }
+}
+
+/// Waits until kubelet has deleted the slices of GPUs from an earlier test.
+///
+/// # Errors
+/// If it does not.
+pub fn wait_until_unpublished(cluster: &Cluster) -> Result<()> {
+    wait_until(cluster, "kubelet has deleted the slices of GPUs", || {
+        for node in [1, 2] {
+            let found = published(cluster, node)?;
+            ensure!(found.is_empty(), "node{node}: {found:?}");
+        }
+        Ok(())
+    })
 }
 
 /// The published devices of a node, by name, with the keys of their taints.

@@ -1,8 +1,9 @@
-//! The chart is not uninstalled while `ComputeDomains` need it: helm names them, and nothing changes. Afterwards it is
-//! uninstalled completely except for the `CustomResourceDefinition`, and can be installed again.
+//! The chart is not uninstalled while `ComputeDomains` or pods with GPUs need it: helm names them, and nothing changes.
+//! Afterwards it is uninstalled completely except for the `CustomResourceDefinition`, and can be installed again.
 
 use anyhow::{Result, ensure};
 use cluster_tests::fixtures::{self, TestDomain};
+use cluster_tests::gpus::{ReleaseGpus, claim_template, wait_until_unpublished};
 use cluster_tests::node_pod::NodePod;
 use cluster_tests::release::{
     CHART, helm, helm_refuses, install, revision, roll_back, upgrade, values,
@@ -60,4 +61,45 @@ fn the_chart_is_uninstalled_after_the_last_domain_and_installed_again() -> Resul
 
     install(&cluster, &values)?;
     TestDomain::create(&cluster, &namespace, "again", "Single")?.delete(&cluster, &namespace)
+}
+
+// req: CHART-25
+#[test]
+#[ignore = "needs the cluster of hack/e2e.sh"]
+fn the_gpu_plugin_stays_until_the_last_pod_with_gpus_has_ended() -> Result<()> {
+    let cluster = Cluster::connect()?;
+    fixtures::wait_for_domains_of_ended_tests(&cluster)?;
+    wait_until_unpublished(&cluster)?;
+    upgrade(&cluster, &["--set=guard.override=false"])?;
+    let (without_gpus, values) = (revision(&cluster)?, values(&cluster)?);
+    let gpus = ReleaseGpus::enable(&cluster, true)?;
+    let with_gpus = revision(&cluster)?;
+    let namespace = Namespace::create(&cluster, "uninstall-gpus")?;
+    let template = claim_template(&namespace, "gpu", "gpu.nvidia.com", 1);
+    cluster.apply(&template.to_string())?;
+    fixtures::create_pod_of_template(&cluster, &namespace, "worker", 1, "gpu")?;
+    fixtures::wait_until_running(&cluster, &namespace, "worker")?;
+
+    let off = "--set=resources.gpus.enabled=false";
+    let off = [CHART, "--reuse-values", "--timeout=120s", off];
+    for (verb, args) in [
+        ("upgrade", &off[..]),
+        ("rollback", &[&without_gpus, "--timeout=120s"]),
+        ("uninstall", &["--timeout=120s"]),
+    ] {
+        let output = helm_refuses(&cluster, verb, args)?;
+        for part in [
+            format!("{verb} refused: 1 pod with GPUs would never terminate"),
+            "(uninstall-gpus/worker); delete".to_owned(),
+        ] {
+            ensure!(output.contains(&part), "helm {verb} printed: {output}");
+        }
+        ensure!(gpus.containers()? == ["compute-domains", "gpus"], "{verb}");
+    }
+    // Helm has recorded the start of the uninstallation.
+    roll_back(&cluster, &with_gpus)?;
+
+    cluster.kubectl(&["delete", "pod", "worker", "-n", &namespace.name, "--wait"])?;
+    helm(&cluster, "uninstall", &["--wait", "--timeout=120s"])?;
+    install(&cluster, &values)
 }

@@ -2,81 +2,26 @@
 //! beside channels: the GPUs' pods stay, and the workers of `examples/nvbandwidth` have their GPUs and their channel.
 
 use anyhow::{Context as _, Result, ensure};
-use cluster_tests::cliques::LABEL_ENABLED;
 use cluster_tests::fixtures;
-use cluster_tests::gpus::{GPUS_OF_NODE, claim_template, published, sleeping_pod};
-use cluster_tests::node_pod::NAMESPACE;
-use cluster_tests::release::upgrade;
+use cluster_tests::gpus::{
+    GPUS_OF_NODE, ReleaseGpus, claim_template, published, sleeping_pod, wait_until_unpublished,
+};
+use cluster_tests::release::{helm_refuses, revision, roll_back};
 use cluster_tests::{Cluster, Namespace, channels, wait_until};
 use serde_json::{Value, json};
 
 const EXAMPLE: &str = include_str!("../../../examples/nvbandwidth/nvbandwidth.yaml");
 
-/// The release with GPUs; dropped, without.
-struct Gpus(Cluster);
-
-impl Gpus {
-    fn enable(cluster: &Cluster, domains: bool) -> Result<Self> {
-        let gpus = Self(cluster.clone());
-        gpus.upgrade(&[
-            "resources.gpus.enabled=true",
-            // Containers have their own /proc.
-            "kubeletPlugin.containers.gpus.env[0].name=GPU_PROC_PATH",
-            "kubeletPlugin.containers.gpus.env[0].value=/driver-root/proc",
-            &format!("resources.computeDomains.enabled={domains}"),
-            &format!("{LABEL_ENABLED}={domains}"),
-        ])?;
-        Ok(gpus)
-    }
-
-    fn upgrade(&self, values: &[&str]) -> Result<()> {
-        upgrade(&self.0, &[&format!("--set={}", values.join(","))])
-    }
-
-    /// The containers of the plugins' pods.
-    fn containers(&self) -> Result<Vec<String>> {
-        let name = "imex-dra-kubelet-plugin";
-        let set = self.0.json(&["get", "daemonset", name, "-n", NAMESPACE])?;
-        let containers = set.pointer("/spec/template/spec/containers");
-        let containers = containers.and_then(Value::as_array).context("none")?;
-        let name = |it: &Value| Some(it.get("name")?.as_str()?.to_owned());
-        Ok(containers.iter().filter_map(name).collect())
-    }
-}
-
-impl Drop for Gpus {
-    fn drop(&mut self) {
-        // Ignored: if it fails, the next test fails, too.
-        drop(self.upgrade(&[
-            "resources.gpus.enabled=false",
-            "resources.computeDomains.enabled=true",
-            "kubeletPlugin.containers.gpus.env=null",
-            &format!("{LABEL_ENABLED}="),
-            "guard.override=true",
-        ]));
-    }
-}
-
-// req: GPU-31, GPU-33, GPU-38, CHART-23
+// req: GPU-31, GPU-33, GPU-38, CHART-23, CHART-25
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn pods_share_a_claim_and_workers_have_gpus_and_a_channel() -> Result<()> {
     let cluster = Cluster::connect()?;
-    let namespace = Namespace::create(&cluster, "charts-gpus")?;
     fixtures::wait_for_domains_of_ended_tests(&cluster)?;
-    for node in [1, 2] {
-        wait_until(
-            &cluster,
-            "kubelet has deleted the slices of an earlier test",
-            || {
-                let found = published(&cluster, node)?;
-                ensure!(found.is_empty(), "{found:?}");
-                Ok(())
-            },
-        )?;
-    }
-    let alone = Gpus::enable(&cluster, false)?;
-    ensure!(alone.containers()? == ["gpus"]);
+    wait_until_unpublished(&cluster)?;
+    let release = ReleaseGpus::enable(&cluster, false)?;
+    let namespace = Namespace::create(&cluster, "charts-gpus")?;
+    ensure!(release.containers()? == ["gpus"]);
     for node in [1, 2] {
         wait_until(&cluster, "the node's GPUs are published", || {
             let found = published(&cluster, node)?;
@@ -110,10 +55,14 @@ fn pods_share_a_claim_and_workers_have_gpus_and_a_channel() -> Result<()> {
     let shared = gpus("first", "main")?;
     ensure!(shared.len() == 1 && shared == gpus("second", "main")?);
 
+    let output = helm_refuses(&cluster, "uninstall", &["--timeout=120s"])?;
+    let pods = "charts-gpus/both-containers, charts-gpus/first, charts-gpus/second";
+    ensure!(output.contains(&format!("({pods})")), "{output}");
+    roll_back(&cluster, &revision(&cluster)?)?;
+
     // One drop at the end is enough.
-    std::mem::forget(alone);
-    let beside = Gpus::enable(&cluster, true)?;
-    ensure!(beside.containers()? == ["compute-domains", "gpus"]);
+    std::mem::forget(ReleaseGpus::enable(&cluster, true)?);
+    ensure!(release.containers()? == ["compute-domains", "gpus"]);
     // Ignored: it fails if it ends with the container.
     drop(cluster.in_pod(&namespace.name, "first", "kill 1"));
     wait_until(&cluster, "the container is restarted", || {
