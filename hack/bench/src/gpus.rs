@@ -17,7 +17,7 @@ mod figures;
 mod program;
 mod slices;
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -112,13 +112,19 @@ pub(crate) fn run(out: &mut impl Write, args: &Args, rounds: usize) -> anyhow::R
             turns.reverse();
         }
         for (program, measured) in turns {
+            writeln!(
+                io::stderr(),
+                "block {} of {blocks}, {}",
+                block + 1,
+                program.name
+            )?;
             let of_block = bench.block(program, measured);
             of_block.with_context(|| format!("block {}, {}", block + 1, program.name))?;
         }
     }
     for (program, measured) in programs.iter().zip(&measured) {
         writeln!(out, "{}: {}\n", program.name, program.path.display())?;
-        plugin::report::calls(out, &measured.rows, &measured.filesystem)?;
+        plugin::report::calls(out, &measured.rows, measured.filesystem)?;
     }
     figures::write(out, &measured)
 }

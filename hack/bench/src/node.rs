@@ -34,9 +34,6 @@ use crate::plugin::{self, Call, Calls};
 /// The number of starts for measuring the time to registration.
 const STARTS: usize = 10;
 
-/// The limit of anonymous memory, in KiB.
-const MEMORY_KIB: u64 = 4 * 1024;
-
 /// The options of the benchmark.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -134,7 +131,7 @@ pub(crate) fn run(out: &mut impl Write, args: &Args, rounds: usize) -> anyhow::R
     report::bursts(out, &beside_none, &beside_idle)?;
     report::guarded(out, &guarded)?;
     report::starts(out, &starts)?;
-    plugin::report::memory(out, &memory, MEMORY_KIB)
+    report::memory(out, &memory)
 }
 
 /// Pods that share the node's device, beside pods without claims, and beside pods with claims for a driver

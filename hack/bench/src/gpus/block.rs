@@ -54,7 +54,7 @@ pub(super) struct Measured {
     /// The time to prepare the claims of those pods, one after the other.
     pub(super) in_a_row: Duration,
     pub(super) rows: Vec<Row>,
-    pub(super) filesystem: String,
+    pub(super) filesystem: &'static str,
     /// The largest, in KiB.
     pub(super) registered_kib: u64,
     pub(super) prepared_kib: u64,
@@ -131,7 +131,7 @@ impl Bench<'_> {
         requests.extend(&self.settle()?);
         measured.pods += MANY;
         measured.pod_requests += requests.requests_without_lease();
-        measured.filesystem = calls.filesystem.to_owned();
+        measured.filesystem = calls.filesystem;
         measured.add_rows(rows);
         Ok(())
     }

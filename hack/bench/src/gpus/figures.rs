@@ -98,3 +98,35 @@ fn figures(measured: &Measured) -> Vec<Figure> {
     ]);
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(start_ms: u64) -> Measured {
+        Measured {
+            starts: vec![Duration::from_millis(start_ms)],
+            ..Measured::default()
+        }
+    }
+
+    fn table(programs: &[Measured]) -> String {
+        let mut out = Vec::new();
+        write(&mut out, programs).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn another_program_has_a_column_and_its_ratio_to_ours() {
+        let alone = table(&[measured(200)]);
+        assert!(
+            alone.contains("| exec to slices, median of 1, ms | 200.00 | 300 | met |\n"),
+            "{alone}"
+        );
+        let both = table(&[measured(400), measured(1000)]);
+        assert!(
+            both.contains("ms | 400.00 | 300 | missed | 1000.00 | 2.50 |\n"),
+            "{both}"
+        );
+    }
+}

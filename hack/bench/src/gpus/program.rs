@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context;
-use gpu_inventory::Inventory;
+use gpu_inventory::{Fact, GpuFacts, Inventory};
 use mock_host::MockHost;
-use serde_json::{Value, json};
 
 use super::{Args, DRIVER};
 use crate::accounts::Account;
@@ -85,28 +84,31 @@ impl Program {
     }
 }
 
-/// A host with this number of H100.
+/// A host with this number of H100. Those of the model are repeated in other PCI domains.
 fn inventory(gpus: usize) -> anyhow::Result<Inventory> {
-    let mut inventory: Value = serde_json::from_str(H100)?;
-    let models = inventory["gpus"].as_array().context("no GPUs")?.clone();
-    let numbered = (0..gpus).zip(models.iter().cycle()).map(|(number, model)| {
-        let mut gpu = model.clone();
-        let domain = number / models.len();
-        let (_, address) = model["pci"].as_str()?.split_once(':')?;
-        let (_, root) = model["pcie_root"].as_str()?.split_once(':')?;
-        gpu["pci"] = json!(format!("{domain:04x}:{address}"));
-        gpu["pcie_root"] = json!(format!("pci{domain:04x}:{root}"));
-        gpu["index"] = json!(number);
-        gpu["minor"] = json!(number);
-        gpu["module_id"] = json!(number + 1);
-        gpu["uuid"] = json!(format!("GPU-00000000-0000-4000-8000-{number:012x}"));
-        Some(gpu)
-    });
-    let gpus: Option<Vec<Value>> = numbered.collect();
-    let gpus = gpus.context("a GPU without a PCI address")?;
-    inventory["driver"]["gpu_count"] = json!(gpus.len());
-    inventory["gpus"] = json!(gpus);
-    Ok(serde_json::from_value(inventory)?)
+    let mut inventory: Inventory = serde_json::from_str(H100)?;
+    let models = inventory.gpus;
+    let numbered = (0..gpus).zip(models.iter().cycle());
+    let numbered = numbered.map(|(number, model)| mk_gpu(number, number / models.len(), model));
+    inventory.gpus = numbered.collect::<anyhow::Result<_>>()?;
+    inventory.driver.gpu_count = Fact::Known(gpus.try_into()?);
+    Ok(inventory)
+}
+
+fn mk_gpu(number: usize, domain: usize, model: &GpuFacts) -> anyhow::Result<GpuFacts> {
+    let in_domain = |text: String| text.replacen("0000:", &format!("{domain:04x}:"), 1);
+    let address = model.pci.known().context("a model without a PCI address")?;
+    let root = model.pcie_root.known().context("a model without a root")?;
+    let index = number.try_into()?;
+    Ok(GpuFacts {
+        pci: Fact::Known(in_domain(address.to_string()).parse()?),
+        pcie_root: Fact::Known(in_domain(root.clone())),
+        index: Fact::Known(index),
+        minor: Fact::Known(index),
+        module_id: Fact::Known(index + 1),
+        uuid: Fact::Known(format!("GPU-00000000-0000-4000-8000-{number:012x}")),
+        ..model.clone()
+    })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The node's ResourceSlices.
+//! The slices of the node's GPUs.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -16,7 +16,7 @@ use super::DRIVER;
 use crate::plugin::Plugin;
 
 /// The limit for the time from exec until the slices are published.
-const GIVE_UP: Duration = Duration::from_secs(120);
+const GIVE_UP: Duration = Duration::from_secs(60);
 
 pub(super) struct Slices {
     api: Api<ResourceSlice>,

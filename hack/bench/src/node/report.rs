@@ -6,9 +6,12 @@ use std::time::Duration;
 use super::guard::{BlockPair, PODS};
 use super::pods::{BURST, Pair};
 use super::start::Started;
+use crate::plugin::Memory;
 use crate::rounds::{Rounds, percentile};
 use crate::table::{ms, verdict};
 
+/// The limit of anonymous memory, in KiB.
+const MEMORY_KIB: u64 = 4 * 1024;
 /// The limit for a claim's effect on a pod's start time, in addition to a Prepare.
 const POD_OVER_PREPARE: Duration = Duration::from_millis(30);
 /// The limit for the effect of claims on the start time of many pods at once.
@@ -118,5 +121,26 @@ pub(super) fn starts(out: &mut impl Write, starts: &[Started]) -> anyhow::Result
         ms(registered(50)),
         ms(registered(100)),
     )?;
+    Ok(())
+}
+
+pub(super) fn memory(out: &mut impl Write, rows: &[(String, Memory)]) -> anyhow::Result<()> {
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+    let mib = |kib: u64| format!("{:.2}", kib as f64 / 1024.0);
+    writeln!(
+        out,
+        "Memory in MiB; VmHWM: the largest so far, with the pages of the program's file\n\n\
+         | when | RssAnon | aim | | VmHWM |\n|---|--:|--:|---|--:|"
+    )?;
+    for (when, Memory { anonymous, peak }) in rows {
+        writeln!(
+            out,
+            "| {when} | {} | {} | {} | {} |",
+            mib(*anonymous),
+            mib(MEMORY_KIB),
+            verdict(*anonymous <= MEMORY_KIB),
+            mib(*peak),
+        )?;
+    }
     Ok(())
 }

@@ -1,9 +1,8 @@
-//! Tables of a plugin.
+//! The table of kubelet's calls.
 
 use std::io::Write;
 use std::time::Duration;
 
-use super::Memory;
 use crate::rounds::Rounds;
 use crate::table::{ms, verdict};
 
@@ -77,30 +76,4 @@ pub(crate) fn calls(out: &mut impl Write, rows: &[Row], filesystem: &str) -> any
         )?;
     }
     Ok(writeln!(out)?)
-}
-
-/// `aim_kib` is the limit of anonymous memory.
-pub(crate) fn memory(
-    out: &mut impl Write,
-    rows: &[(String, Memory)],
-    aim_kib: u64,
-) -> anyhow::Result<()> {
-    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-    let mib = |kib: u64| format!("{:.2}", kib as f64 / 1024.0);
-    writeln!(
-        out,
-        "Memory in MiB; VmHWM: the largest so far, with the pages of the program's file\n\n\
-         | when | RssAnon | aim | | VmHWM |\n|---|--:|--:|---|--:|"
-    )?;
-    for (when, Memory { anonymous, peak }) in rows {
-        writeln!(
-            out,
-            "| {when} | {} | {} | {} | {} |",
-            mib(*anonymous),
-            mib(aim_kib),
-            verdict(*anonymous <= aim_kib),
-            mib(*peak),
-        )?;
-    }
-    Ok(())
 }
