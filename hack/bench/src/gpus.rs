@@ -14,6 +14,7 @@
 
 mod block;
 mod figures;
+mod objects;
 mod program;
 mod slices;
 
@@ -23,26 +24,17 @@ use std::time::Duration;
 
 use anyhow::Context;
 use kube::Client;
-use serde_json::json;
 use tokio::runtime::Builder;
 
 use self::block::{Bench, Measured};
 use self::program::Program;
 use self::slices::Slices;
-use crate::accounts::{self, Account, HOME};
+use crate::accounts::{self, Account};
 use crate::audit::AuditLog;
-use crate::dra_proto as proto;
-use crate::plugin::claims::AllocatedClaim;
-use crate::plugin::{self, Driver};
-
-const DRIVER: Driver = Driver("gpu.nvidia.com");
-const CLASS: &str = "gpu.nvidia.com";
+use crate::plugin;
 
 /// The number of measured starts of each program.
 const STARTS: u16 = 10;
-/// The numbers of claims that are already prepared.
-const FEW: usize = 1;
-const MANY: usize = 64;
 
 /// The options of the benchmark.
 #[derive(Debug, clap::Args)]
@@ -81,7 +73,7 @@ pub(crate) fn run(out: &mut impl Write, args: &Args, rounds: usize) -> anyhow::R
         let prepared = accounts::prepare(&client, []).await;
         prepared.context("the cluster must be new")?;
         let account = Account::create(&client, "plugin", scratch.path()).await?;
-        anyhow::Ok((account, create_claims(&client, &args.node).await?))
+        anyhow::Ok((account, objects::create_claims(&client, &args.node).await?))
     })?;
     let own = match &args.plugin {
         Some(path) => path.clone(),
@@ -90,7 +82,7 @@ pub(crate) fn run(out: &mut impl Write, args: &Args, rounds: usize) -> anyhow::R
     let programs: Vec<Program> = [("ours", Some(&own)), ("other", args.other.as_ref())]
         .into_iter()
         .filter_map(|(name, path)| Some((name, path?)))
-        .map(|(name, path)| Program::new(name, path, args, &account, scratch.path()))
+        .map(|(name, path)| Program::new(name, path, &args.node, &account, scratch.path()))
         .collect::<anyhow::Result<_>>()?;
     let blocks = usize::from(args.blocks);
     let mut bench = Bench {
@@ -127,25 +119,4 @@ pub(crate) fn run(out: &mut impl Write, args: &Args, rounds: usize) -> anyhow::R
         plugin::report::calls(out, &measured.rows, measured.filesystem)?;
     }
     figures::write(out, &measured)
-}
-
-/// One claim for each GPU: first those that stay prepared, then that of the measured calls.
-async fn create_claims(client: &Client, node: &str) -> anyhow::Result<Vec<proto::Claim>> {
-    let mut claims = Vec::new();
-    for gpu in 0..=MANY {
-        let claim = AllocatedClaim {
-            driver: DRIVER,
-            node,
-            namespace: HOME,
-            metadata: json!({"name": format!("worker-{gpu:04}-gpu-abcde")}),
-            spec: json!({"devices": {
-                "requests": [{"name": "gpu", "exactly": {"deviceClassName": CLASS}}],
-            }}),
-            request: "gpu",
-            device: format!("gpu-{gpu}"),
-            config: json!([]),
-        };
-        claims.push(claim.create(client).await?);
-    }
-    Ok(claims)
 }

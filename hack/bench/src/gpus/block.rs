@@ -7,9 +7,9 @@ use anyhow::{bail, ensure};
 use kube::Client;
 use tokio::runtime::Runtime;
 
+use super::objects::{FEW, MANY};
 use super::program::{GPUS, MANY_GPUS, Program};
 use super::slices::Slices;
-use super::{FEW, MANY};
 use crate::audit::{AuditLog, Requests};
 use crate::dra_proto as proto;
 use crate::plugin::report::Row;

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::time::Duration;
 
-use super::MANY;
 use super::block::Measured;
+use super::objects::MANY;
 use crate::rounds::percentile;
 use crate::table::verdict;
 

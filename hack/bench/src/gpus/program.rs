@@ -8,7 +8,7 @@ use anyhow::Context;
 use gpu_inventory::{Fact, GpuFacts, Inventory};
 use mock_host::MockHost;
 
-use super::{Args, DRIVER};
+use super::objects::DRIVER;
 use crate::accounts::Account;
 use crate::plugin::Plugin;
 
@@ -38,7 +38,7 @@ impl Program {
     pub(super) fn new(
         name: &'static str,
         path: &Path,
-        args: &Args,
+        node: &str,
         account: &Account,
         dir: &Path,
     ) -> anyhow::Result<Self> {
@@ -46,7 +46,7 @@ impl Program {
         let program = Self {
             name,
             path: path.to_owned(),
-            node: args.node.clone(),
+            node: node.to_owned(),
             kubeconfig: account.kubeconfig.clone(),
             dir: dir.join(name),
         };

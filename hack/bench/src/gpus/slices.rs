@@ -12,7 +12,7 @@ use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, ResourceExt as _};
 use tokio::time::timeout;
 
-use super::DRIVER;
+use super::objects::DRIVER;
 use crate::plugin::Plugin;
 
 /// The limit for the time from exec until the slices are published.
