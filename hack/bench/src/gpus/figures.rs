@@ -37,7 +37,8 @@ pub(super) fn write(out: &mut impl Write, programs: &[Measured]) -> anyhow::Resu
         let met = aim.map_or("", |aim| verdict(*value <= aim));
         write!(out, "| {what} | {value:.2} | {aim_text} | {met} |")?;
         for other in others.iter().filter_map(|other| other.get(row)) {
-            write!(out, " {:.2} | {:.2} |", other.value, other.value / value)?;
+            let ratio = (*value > 0.0).then(|| format!("{:.2}", other.value / value));
+            write!(out, " {:.2} | {} |", other.value, ratio.unwrap_or_default())?;
         }
         writeln!(out)?;
     }
@@ -126,6 +127,10 @@ mod tests {
         let both = table(&[measured(400), measured(1000)]);
         assert!(
             both.contains("ms | 400.00 | 300 | missed | 1000.00 | 2.50 |\n"),
+            "{both}"
+        );
+        assert!(
+            both.contains("restarts | 0.00 | 0 | met | 0.00 |  |\n"),
             "{both}"
         );
     }
