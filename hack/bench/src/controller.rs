@@ -10,8 +10,6 @@
 //! Rounds of floor and subject alternate; a round's ratio is to the mean of the floors before and
 //! after it.
 
-mod accounts;
-mod audit;
 mod floor;
 mod measured;
 mod objects;
@@ -28,9 +26,10 @@ use anyhow::Context;
 use kube::Client;
 use tokio::runtime::Builder;
 
-use accounts::Account;
-use audit::AuditLog;
+use crate::accounts::{self, Account};
+use crate::audit::AuditLog;
 use measured::{Phase, Round, Size};
+use objects::{NAMESPACES, namespace};
 use program::Which;
 use round::Bench;
 use user::User;
@@ -93,7 +92,7 @@ impl Bench {
         };
         let admin = Client::try_default().await?;
         let scratch = tempfile::tempdir()?;
-        accounts::prepare(&admin)
+        accounts::prepare(&admin, (0..NAMESPACES).map(namespace))
             .await
             .context("the cluster must be new")?;
         Ok(Self {

@@ -73,7 +73,7 @@ fn take<A>(answers: &mut HashMap<String, A>, claim: &proto::Claim) -> anyhow::Re
 pub(crate) fn service_socket(data: &Path) -> Option<PathBuf> {
     let is_service = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with("dra-")
+        name.starts_with("dra") && name.ends_with(".sock")
     };
     let entries = std::fs::read_dir(data).ok()?;
     entries.flatten().map(|entry| entry.path()).find(is_service)

@@ -9,16 +9,21 @@
 
 #![forbid(unsafe_code)]
 
+mod accounts;
+mod audit;
 mod cdi;
 mod checkpoint;
 mod content;
 mod controller;
+mod create;
 mod disk;
 mod dra_caller;
 mod dra_proto;
+mod gpus;
 mod kubeconfig;
 mod kubelet;
 mod node;
+mod plugin;
 mod proc;
 mod rounds;
 mod table;
@@ -53,6 +58,8 @@ enum Benchmark {
     Kubelet,
     /// Calls the node plugin as kubelet does, on a node of a real cluster, and starts pods there.
     Node(node::Args),
+    /// Starts the GPU plugin on a node of a real cluster with mock GPUs, and calls it as kubelet does.
+    Gpus(gpus::Args),
     /// Lets the controller create and delete many domains on a real API server.
     Controller(controller::Args),
     /// The floor of `controller`, in its own process like the controller.
@@ -86,6 +93,7 @@ fn main() -> anyhow::Result<()> {
         }
         Benchmark::Kubelet => kubelet::run(out, rounds)?,
         Benchmark::Node(args) => node::run(out, &args, rounds)?,
+        Benchmark::Gpus(args) => gpus::run(out, &args, rounds)?,
         Benchmark::Controller(args) => controller::run(out, args)?,
         Benchmark::ControllerFloor(args) => controller::run_floor(args.at_once.into())?,
         Benchmark::Peak { file } => writeln!(out, "{}", cdi::peak_of_parsing(&file)?)?,

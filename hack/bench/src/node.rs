@@ -11,26 +11,25 @@
 //! For the calls, it allocates the claims itself, each on another channel, so that a node can have
 //! many; the scheduler allocates those of the pods.
 
-mod calls;
-mod floor;
 mod guard;
 mod idle_driver;
 mod objects;
-mod plugin;
 mod pods;
 mod report;
+mod start;
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context;
 use kube::Client;
 use tokio::runtime::Builder;
 
-use self::calls::Calls;
 use self::objects::{DRIVER, IDLE_TEMPLATE, Objects, PREPARED, SHARED_TEMPLATE, TEMPLATE};
-use self::plugin::{Plugin, Setup};
 use self::pods::{BURST, Jobs, Pair};
+use self::start::Setup;
+use crate::plugin::{self, Call, Calls};
 
 /// The number of starts for measuring the time to registration.
 const STARTS: usize = 10;
@@ -82,21 +81,21 @@ pub(crate) fn run(out: &mut impl Write, args: &Args, rounds: usize) -> anyhow::R
 
     let mut starts = Vec::with_capacity(STARTS);
     for _ in 1..STARTS {
-        let (plugin, took) = Plugin::start(&setup)?;
+        let (plugin, took) = setup.start()?;
         starts.push(took);
         plugin.terminate()?;
     }
-    let (plugin, took) = Plugin::start(&setup)?;
+    let (plugin, took) = setup.start()?;
     starts.push(took);
     let mut memory = vec![("registered".to_owned(), plugin.memory()?)];
 
-    let calls = Calls::new(&runtime, &client, &objects, &plugin)?;
+    let calls = Calls::new(&runtime, &client, &objects.claims, &plugin, Duration::ZERO)?;
     let mut rows = Vec::new();
     let mut prepared = 0;
     for size in PREPARED {
         calls.hold(prepared..size)?;
         prepared = size;
-        rows.extend(calls.rows(size, rounds)?);
+        rows.extend(calls.rows(&Call::ALL, size, rounds)?);
         memory.push((
             format!("{size} prepared, after the calls"),
             plugin.memory()?,
@@ -121,13 +120,13 @@ pub(crate) fn run(out: &mut impl Write, args: &Args, rounds: usize) -> anyhow::R
         is_shared: true,
         ..setup.clone()
     };
-    let (plugin, _) = Plugin::start(&shared)?;
+    let (plugin, _) = shared.start()?;
     let (beside_none, beside_idle) = runtime.block_on(bursts(&client, args))?;
     memory.push(("after the bursts, shared".to_owned(), plugin.memory()?));
     plugin.terminate()?;
 
     let prepare = rows.first().map(|row| row.rounds.wall(50));
-    report::calls(out, &rows, calls.filesystem)?;
+    plugin::report::calls(out, &rows, calls.filesystem)?;
     report::pods(out, &pods, prepare.context("no call was measured")?)?;
     report::bursts(out, &beside_none, &beside_idle)?;
     report::guarded(out, &guarded)?;

@@ -111,6 +111,12 @@ impl Rounds {
         Self { subject, floor }
     }
 
+    /// Adds later rounds of the same two.
+    pub(crate) fn extend(&mut self, later: Self) {
+        self.subject.extend(later.subject);
+        self.floor.extend(later.floor);
+    }
+
     /// The `percent`-th percentile of the subject's times.
     pub(crate) fn wall(&self, percent: usize) -> Duration {
         percentile(self.subject.iter().map(|s| s.wall), percent)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::audit::Requests;
+use crate::audit::Requests;
 
 /// The user's change to all domains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

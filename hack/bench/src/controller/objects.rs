@@ -7,9 +7,6 @@ use serde_json::{Value, json};
 /// The number of namespaces over which the domains are spread.
 pub(super) const NAMESPACES: usize = 10;
 
-/// The namespace of the programs: their service accounts, and the subject's lease.
-pub(super) const HOME: &str = "bench";
-
 /// The controller's field manager.
 pub(super) const MANAGER: &str = "compute-domain-controller";
 

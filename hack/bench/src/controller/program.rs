@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::accounts::Account;
+use crate::accounts::Account;
 use crate::proc;
 
 /// The interval of memory samples.

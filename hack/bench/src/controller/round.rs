@@ -14,13 +14,12 @@ use anyhow::{Context, bail, ensure};
 use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 
-use super::accounts::Account;
-use super::audit::{AuditLog, Requests};
 use super::measured::{Change, Phase, Rest, Round};
-use super::objects::HOME;
 use super::program::{Program, Which};
 use super::settled::{HTTP_ENDPOINT, settle};
 use super::user::User;
+use crate::accounts::{Account, HOME};
+use crate::audit::{AuditLog, Requests};
 
 /// The time during which requests of an idle program are counted.
 pub(super) const IDLE: Duration = Duration::from_secs(30);

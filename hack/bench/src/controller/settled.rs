@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use tokio::time::sleep;
 
-use super::audit::{AuditLog, Requests};
 use super::program::{Program, Which};
+use crate::audit::{AuditLog, Requests};
 
 /// The subject's address for health and metrics. No other program in the control plane's network
 /// namespace uses it.

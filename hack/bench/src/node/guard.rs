@@ -8,8 +8,8 @@ use kube::Client;
 use kube::api::GetParams;
 use kube::core::Request;
 
-use super::plugin::{Plugin, Setup};
 use super::pods;
+use super::start::Setup;
 
 /// Pods per block. kubelet exports sums, so each block has one mean.
 pub(super) const PODS: usize = 10;
@@ -34,7 +34,7 @@ pub(super) fn measure(
             is_guarded,
             ..setup.clone()
         };
-        let (plugin, _) = Plugin::start(&setup)?;
+        let (plugin, _) = setup.start()?;
         let mean = runtime.block_on(mean(client, &setup.node, template))?;
         plugin.terminate()?;
         Ok(mean)

@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::Client;
 use tokio::sync::watch;
 
-use super::plugin::KUBELET_ROOT;
+use crate::plugin::KUBELET_ROOT;
 
 pub(super) const DRIVER: &str = "idle.example.com";
 

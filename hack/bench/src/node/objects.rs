@@ -1,23 +1,22 @@
 //! The objects that users, the controller and the scheduler create before kubelet's calls.
 
-use std::fmt::Debug;
-
 use anyhow::Context;
 use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceClaimTemplate};
-use kube::api::{ApiResource, Patch, PatchParams, PostParams};
+use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaimTemplate};
+use kube::api::{ApiResource, PostParams};
 use kube::core::{DynamicObject, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::idle_driver;
+use crate::create::create;
 use crate::dra_proto as proto;
+use crate::plugin::Driver;
+use crate::plugin::calls::BATCH;
+use crate::plugin::claims::AllocatedClaim;
 
 /// Numbers of claims that are already prepared; one group of rows for each.
 pub(super) const PREPARED: [usize; 3] = [1, 16, 128];
-/// Claims in a call with many.
-pub(super) const BATCH: usize = 16;
 /// The namespace of all objects.
 pub(super) const NAMESPACE: &str = "bench";
 /// The template of the pods' claims.
@@ -103,39 +102,27 @@ async fn create_claim(
     domain: &str,
     number: usize,
 ) -> anyhow::Result<proto::Claim> {
-    let name = format!("worker-{number:04}-compute-domain-channel-abcde");
-    let claims: Api<ResourceClaim> = Api::namespaced(client.clone(), NAMESPACE);
     let mut metadata = annotations();
     metadata
         .as_object_mut()
         .context("metadata is an object")?
-        .insert("name".to_owned(), json!(name));
-    let claim = json!({"metadata": metadata, "spec": claim_spec(domain)});
-    let created = create(&claims, claim).await?;
-    let config = json!([
-        {"source": "FromClaim", "requests": ["channel"], "opaque": opaque(domain)},
-    ]);
-    let allocation = json!({
-        "devices": {
-            "results": [{
-                "request": "channel", "driver": DRIVER, "pool": node,
-                "device": format!("channel-{}", number + 1),
-            }],
-            "config": config,
-        },
-        "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [
-            {"key": "metadata.name", "operator": "In", "values": [node]},
-        ]}]},
-    });
-    let status = Patch::Merge(json!({"status": {"allocation": allocation}}));
-    claims
-        .patch_status(&name, &PatchParams::default(), &status)
-        .await?;
-    Ok(proto::Claim {
-        namespace: NAMESPACE.to_owned(),
-        uid: created.uid().context("a claim without a UID")?,
-        name,
-    })
+        .insert(
+            "name".to_owned(),
+            json!(format!("worker-{number:04}-compute-domain-channel-abcde")),
+        );
+    let claim = AllocatedClaim {
+        driver: Driver(DRIVER),
+        node,
+        namespace: NAMESPACE,
+        metadata,
+        spec: claim_spec(domain),
+        request: "channel",
+        device: format!("channel-{}", number + 1),
+        config: json!([
+            {"source": "FromClaim", "requests": ["channel"], "opaque": opaque(domain)},
+        ]),
+    };
+    claim.create(client).await
 }
 
 /// The annotations of the controller's template.
@@ -170,12 +157,4 @@ fn opaque(domain: &str) -> Value {
         "apiVersion": "resource.nvidia.com/v1beta1", "kind": "ComputeDomainChannelConfig",
         "domainID": domain, "allocationMode": "Single",
     }})
-}
-
-async fn create<K>(api: &Api<K>, object: Value) -> anyhow::Result<K>
-where
-    K: Clone + Debug + DeserializeOwned + serde::Serialize,
-{
-    let object = serde_json::from_value(object)?;
-    Ok(api.create(&PostParams::default(), &object).await?)
 }

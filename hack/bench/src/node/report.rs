@@ -4,8 +4,9 @@ use std::io::Write;
 use std::time::Duration;
 
 use super::guard::{BlockPair, PODS};
-use super::plugin::{Memory, Started};
 use super::pods::{BURST, Pair};
+use super::start::Started;
+use crate::plugin::Memory;
 use crate::rounds::{Rounds, percentile};
 use crate::table::{ms, verdict};
 
@@ -17,78 +18,6 @@ const POD_OVER_PREPARE: Duration = Duration::from_millis(30);
 const BURST_RATIO: f64 = 1.2;
 /// The limit for the guard's effect on a container's start time.
 const GUARD: Duration = Duration::from_millis(5);
-
-/// One call with a number of prepared claims.
-pub(super) struct Row {
-    pub(super) prepared: usize,
-    pub(super) checkpoint_bytes: usize,
-    pub(super) operation: &'static str,
-    pub(super) rounds: Rounds,
-    pub(super) aim: Option<Aim>,
-    /// The limit of the plugin's median CPU time.
-    pub(super) cpu: Option<Duration>,
-}
-
-/// The limit of a median: a multiple of the floor, and an additional time.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Aim {
-    floors: f64,
-    more: Duration,
-}
-
-// === impl Aim ===
-
-impl Aim {
-    pub(super) const fn new(floors: f64, more: Duration) -> Self {
-        Self { floors, more }
-    }
-
-    fn text(self) -> String {
-        let more = if self.more.is_zero() {
-            String::new()
-        } else {
-            format!(" + {} ms", self.more.as_millis())
-        };
-        format!("{:.1}x{more}", self.floors)
-    }
-
-    fn is_met(self, rounds: &Rounds) -> bool {
-        rounds.wall(50) <= rounds.floor().mul_f64(self.floors) + self.more
-    }
-}
-
-pub(super) fn calls(out: &mut impl Write, rows: &[Row], filesystem: &str) -> anyhow::Result<()> {
-    writeln!(
-        out,
-        "kubelet's calls; times in ms; checkpoint on {filesystem}, specs on tmpfs; ratio: of the same round, median and p10-p90; \
-         CPU: of all threads of the plugin, median\n\n\
-         | prepared | checkpoint | operation / floor | median | p99 | floor | ratio | p10-p90 | aim | | CPU | aim | |\n\
-         |--:|--:|---|--:|--:|--:|--:|--:|--:|---|--:|--:|---|"
-    )?;
-    for row in rows {
-        let rounds = &row.rounds;
-        #[expect(clippy::cast_precision_loss, reason = "files are far below 2^52 bytes")]
-        let kb = row.checkpoint_bytes as f64 / 1000.0;
-        writeln!(
-            out,
-            "| {} | {kb:.1} kB | {} | {} | {} | {} | {:.2} | {:.2}-{:.2} | {} | {} | {} | {} | {} |",
-            row.prepared,
-            row.operation,
-            ms(rounds.wall(50)),
-            ms(rounds.wall(99)),
-            ms(rounds.floor()),
-            rounds.ratio(50),
-            rounds.ratio(10),
-            rounds.ratio(90),
-            row.aim.map(Aim::text).unwrap_or_default(),
-            row.aim.map_or("", |aim| verdict(aim.is_met(rounds))),
-            ms(rounds.cpu()),
-            row.cpu.map(ms).unwrap_or_default(),
-            row.cpu.map_or("", |cpu| verdict(rounds.cpu() <= cpu)),
-        )?;
-    }
-    Ok(writeln!(out)?)
-}
 
 /// `prepare` is the median of one Prepare with few claims.
 pub(super) fn pods(out: &mut impl Write, pairs: &[Pair], prepare: Duration) -> anyhow::Result<()> {

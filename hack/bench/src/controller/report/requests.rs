@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 
-use super::super::audit::{Request, Requests};
 use super::super::measured::{Round, Size, each};
 use super::super::round::IDLE;
+use crate::audit::{Request, Requests};
 use crate::table::verdict;
 
 /// The limit of writes to create a domain, and of writes to delete it.

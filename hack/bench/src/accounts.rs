@@ -1,4 +1,4 @@
-//! Separate users for the subject and the floor, so that the API server's audit log distinguishes them.
+//! Users of the measured programs, which the API server's audit log distinguishes.
 
 use std::path::{Path, PathBuf};
 
@@ -9,28 +9,33 @@ use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::api::{ObjectMeta, PostParams};
 use kube::config::Kubeconfig;
 use kube::{Api, Client};
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::objects::{HOME, NAMESPACES, namespace};
+use crate::create::create;
 use crate::kubeconfig;
+
+/// The namespace of the users.
+pub(crate) const HOME: &str = "bench";
 
 /// The lifetime of tokens: longer than any run.
 const TOKEN_SECONDS: i64 = 24 * 3600;
 
-/// The user of the subject or of the floor.
+/// The user of a measured program.
 #[derive(Debug)]
-pub(super) struct Account {
+pub(crate) struct Account {
     /// The name in the API server's audit log.
-    pub(super) user: String,
+    pub(crate) user: String,
     /// The kubeconfig of programs that run as this user.
-    pub(super) kubeconfig: PathBuf,
+    pub(crate) kubeconfig: PathBuf,
 }
 
-/// Creates all namespaces, and gives the users of [`HOME`] all permissions.
-pub(super) async fn prepare(admin: &Client) -> anyhow::Result<()> {
+/// Creates [`HOME`] and the other namespaces, and gives the users of [`HOME`] all permissions.
+pub(crate) async fn prepare(
+    admin: &Client,
+    others: impl IntoIterator<Item = String>,
+) -> anyhow::Result<()> {
     let namespaces: Api<Namespace> = Api::all(admin.clone());
-    for name in (0..NAMESPACES).map(namespace).chain([HOME.to_owned()]) {
+    for name in others.into_iter().chain([HOME.to_owned()]) {
         create(&namespaces, json!({"metadata": {"name": name}})).await?;
     }
     let group = format!("system:serviceaccounts:{HOME}");
@@ -39,15 +44,7 @@ pub(super) async fn prepare(admin: &Client) -> anyhow::Result<()> {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group}],
     });
-    create::<ClusterRoleBinding>(&Api::all(admin.clone()), binding).await
-}
-
-async fn create<K>(api: &Api<K>, object: Value) -> anyhow::Result<()>
-where
-    K: Clone + std::fmt::Debug + DeserializeOwned + serde::Serialize,
-{
-    api.create(&PostParams::default(), &serde_json::from_value(object)?)
-        .await?;
+    create::<ClusterRoleBinding>(&Api::all(admin.clone()), binding).await?;
     Ok(())
 }
 
@@ -56,7 +53,7 @@ where
 impl Account {
     /// Creates the service account `name` and writes its kubeconfig into `dir`, for the API server in
     /// `KUBECONFIG`.
-    pub(super) async fn create(admin: &Client, name: &str, dir: &Path) -> anyhow::Result<Self> {
+    pub(crate) async fn create(admin: &Client, name: &str, dir: &Path) -> anyhow::Result<Self> {
         let accounts: Api<ServiceAccount> = Api::namespaced(admin.clone(), HOME);
         create(&accounts, json!({"metadata": {"name": name}})).await?;
         let request = TokenRequest {

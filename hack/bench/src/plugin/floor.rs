@@ -11,7 +11,7 @@ use kube::core::params::GetParams;
 use kube::{Client, Resource as _};
 use tempfile::TempDir;
 
-use super::plugin::Plugin;
+use super::Driver;
 use crate::disk::RawFile;
 use crate::dra_proto as proto;
 
@@ -33,9 +33,9 @@ pub(super) struct Files {
 // === impl Floor ===
 
 impl Floor {
-    pub(super) fn new(client: Client) -> anyhow::Result<Self> {
+    pub(super) fn new(client: Client, driver: Driver) -> anyhow::Result<Self> {
         let beside = |path: &Path| tempfile::Builder::new().prefix("bench-").tempdir_in(path);
-        let data = Plugin::data();
+        let data = driver.data();
         let on_disk = beside(data.parent().context("the data directory has a parent")?)?;
         let in_memory = beside(Path::new("/run"))?;
         Ok(Self {
@@ -44,11 +44,6 @@ impl Floor {
             spec: RawFile::in_directory(in_memory.path())?,
             _directories: [on_disk, in_memory],
         })
-    }
-
-    /// The directory in which the floor writes the checkpoint.
-    pub(super) fn disk() -> PathBuf {
-        Plugin::data()
     }
 
     pub(super) async fn get(&self, claims: &[proto::Claim]) -> anyhow::Result<()> {
@@ -76,14 +71,13 @@ impl Floor {
 // === impl Files ===
 
 impl Files {
-    pub(super) fn read(held: &proto::Claim) -> anyhow::Result<Self> {
-        let spec = format!("k8s.compute-domain.nvidia.com-claim_{}.yaml", held.uid);
+    pub(super) fn read(driver: Driver, held: &proto::Claim) -> anyhow::Result<Self> {
         let read = |path: PathBuf| {
             fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
         };
         Ok(Self {
-            checkpoint: read(Plugin::data().join("checkpoint.json"))?,
-            spec: read(Plugin::cdi().join(spec))?,
+            checkpoint: read(driver.data().join("checkpoint.json"))?,
+            spec: read(driver.spec(&held.uid))?,
         })
     }
 }

@@ -1,6 +1,7 @@
 //! kubelet's calls, each beside its floor.
 
 use std::ops::Range;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -8,27 +9,32 @@ use kube::Client;
 use tokio::runtime::Runtime;
 
 use super::floor::{Files, Floor};
-use super::objects::{BATCH, Objects};
-use super::plugin::Plugin;
+use super::process::{Driver, Plugin};
 use super::report::{Aim, Row};
-use crate::dra_caller::{Caller, service_socket};
+use crate::dra_caller::Caller;
 use crate::dra_proto as proto;
 use crate::rounds::{Rounds, Sample, interleave_samples};
 use crate::{disk, proc};
 
-pub(super) struct Calls<'a> {
+/// Claims in a call with many.
+pub(crate) const BATCH: usize = 16;
+
+pub(crate) struct Calls<'a> {
     runtime: &'a Runtime,
+    driver: Driver,
     caller: Caller,
     floor: Floor,
     pid: u32,
     /// First the claims that stay prepared, then those of the measured calls.
     claims: &'a [proto::Claim],
-    pub(super) filesystem: &'static str,
+    /// The time between rounds.
+    pause: Duration,
+    pub(crate) filesystem: &'static str,
 }
 
 /// A call of kubelet, and the call that undoes it.
 #[derive(Clone, Copy)]
-enum Call {
+pub(crate) enum Call {
     Prepare,
     Again,
     Unprepare,
@@ -39,7 +45,7 @@ enum Call {
 // === impl Call ===
 
 impl Call {
-    const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 5] = [
         Self::Prepare,
         Self::Again,
         Self::Unprepare,
@@ -80,25 +86,29 @@ impl Call {
 }
 
 impl<'a> Calls<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         runtime: &'a Runtime,
         client: &Client,
-        objects: &'a Objects,
+        claims: &'a [proto::Claim],
         plugin: &Plugin,
+        pause: Duration,
     ) -> anyhow::Result<Self> {
-        let socket = service_socket(&Plugin::data()).context("there is no service socket")?;
+        let driver = plugin.driver;
+        let socket = driver.socket().context("there is no service socket")?;
         Ok(Self {
             runtime,
+            driver,
             caller: runtime.block_on(Caller::connect(&socket))?,
-            floor: Floor::new(client.clone())?,
+            floor: Floor::new(client.clone(), driver)?,
             pid: plugin.pid(),
-            claims: &objects.claims,
-            filesystem: disk::filesystem(&Floor::disk())?,
+            claims,
+            pause,
+            filesystem: disk::filesystem(&driver.data())?,
         })
     }
 
     /// Prepares these claims and keeps them prepared.
-    pub(super) fn hold(&self, claims: Range<usize>) -> anyhow::Result<()> {
+    pub(crate) fn hold(&self, claims: Range<usize>) -> anyhow::Result<()> {
         for claim in self.claims.get(claims).context("there are fewer claims")? {
             let one = std::slice::from_ref(claim);
             self.runtime.block_on(self.caller.prepare(one))?;
@@ -107,7 +117,7 @@ impl<'a> Calls<'a> {
     }
 
     /// Unprepares the first claims.
-    pub(super) fn release(&self, claims: usize) -> anyhow::Result<()> {
+    pub(crate) fn release(&self, claims: usize) -> anyhow::Result<()> {
         let held = self
             .claims
             .get(..claims)
@@ -115,10 +125,18 @@ impl<'a> Calls<'a> {
         self.runtime.block_on(self.caller.unprepare(held))
     }
 
-    /// Measures every call with this number of prepared claims.
-    pub(super) fn rows(&self, prepared: usize, rounds: usize) -> anyhow::Result<Vec<Row>> {
-        let files = Files::read(self.claims.first().context("there are no claims")?)?;
-        let row = |call: Call| {
+    /// Measures each of the calls with this number of prepared claims.
+    pub(crate) fn rows(
+        &self,
+        calls: &[Call],
+        prepared: usize,
+        rounds: usize,
+    ) -> anyhow::Result<Vec<Row>> {
+        let files = Files::read(
+            self.driver,
+            self.claims.first().context("there are no claims")?,
+        )?;
+        let row = |&call: &Call| {
             Ok(Row {
                 prepared,
                 checkpoint_bytes: files.checkpoint.len(),
@@ -128,7 +146,7 @@ impl<'a> Calls<'a> {
                 cpu: call.cpu(prepared),
             })
         };
-        Call::ALL.into_iter().map(row).collect()
+        calls.iter().map(row).collect()
     }
 
     fn measure(&self, call: Call, files: &Files, rounds: usize) -> anyhow::Result<Rounds> {
@@ -155,6 +173,7 @@ impl<'a> Calls<'a> {
             })
         };
         let floor = || {
+            thread::sleep(self.pause);
             let began = Instant::now();
             self.floor(call, claims, files)?;
             Ok(Sample {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 const DRY_RUN: &str = "dry-run ";
 
 /// The API server's audit log. Each line is read once.
-pub(super) struct AuditLog {
+pub(crate) struct AuditLog {
     file: BufReader<File>,
     /// The beginning of a line that is not written completely yet.
     line: Vec<u8>,
@@ -19,7 +19,7 @@ pub(super) struct AuditLog {
 
 /// The requests and the refusals.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Requests {
+pub(crate) struct Requests {
     counts: BTreeMap<Request, u64>,
     /// By HTTP status, from 400 on.
     refused: BTreeMap<u16, u64>,
@@ -27,11 +27,11 @@ pub(super) struct Requests {
 
 /// The kind of a request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Request {
+pub(crate) struct Request {
     /// The resource, with its subresource; for other requests, the path.
-    pub(super) resource: String,
+    pub(crate) resource: String,
     /// Preceded by `dry-run` if nothing is stored.
-    pub(super) verb: String,
+    pub(crate) verb: String,
 }
 
 /// The fields of a line.
@@ -66,7 +66,7 @@ struct ResponseStatus {
 // === impl AuditLog ===
 
 impl AuditLog {
-    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         let file = File::open(path).with_context(|| {
             let hint = "start the cluster with IMEX_CLUSTER_AUDIT, as hack/bench.sh does";
             format!("cannot read {}: {hint}", path.display())
@@ -78,7 +78,7 @@ impl AuditLog {
 
     /// The user's requests since the last call. The server writes a line before its response
     /// ends.
-    pub(super) fn read(&mut self, user: &str) -> anyhow::Result<Requests> {
+    pub(crate) fn read(&mut self, user: &str) -> anyhow::Result<Requests> {
         let mut requests = Requests::default();
         while self.file.read_until(b'\n', &mut self.line)? > 0 {
             if self.line.last() != Some(&b'\n') {
@@ -131,7 +131,7 @@ impl Requests {
         *self.counts.entry(Request { resource, verb }).or_default() += 1;
     }
 
-    pub(super) fn extend(&mut self, other: &Self) {
+    pub(crate) fn extend(&mut self, other: &Self) {
         for (request, count) in &other.counts {
             *self.counts.entry(request.clone()).or_default() += count;
         }
@@ -147,45 +147,45 @@ impl Requests {
         matching.map(|(_, count)| count).sum()
     }
 
-    pub(super) fn each(&self) -> impl Iterator<Item = (&Request, u64)> {
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&Request, u64)> {
         self.counts.iter().map(|(request, count)| (request, *count))
     }
 
-    pub(super) fn of(&self, request: &Request) -> u64 {
+    pub(crate) fn of(&self, request: &Request) -> u64 {
         self.counts.get(request).copied().unwrap_or_default()
     }
 
     /// The number of writes, without events and the lease.
-    pub(super) fn writes(&self) -> u64 {
+    pub(crate) fn writes(&self) -> u64 {
         self.count(|request| request.is_write() && !request.is_event_or_lease())
     }
 
-    pub(super) fn lists(&self) -> u64 {
+    pub(crate) fn lists(&self) -> u64 {
         self.count(|request| request.verb == "list")
     }
 
     /// The number of requests other than watches and the lease's.
-    pub(super) fn requests_without_watches(&self) -> u64 {
+    pub(crate) fn requests_without_watches(&self) -> u64 {
         self.count(|request| request.verb != "watch" && request.resource != "leases")
     }
 
     /// The number of requests other than the lease's.
-    pub(super) fn requests_without_lease(&self) -> u64 {
+    pub(crate) fn requests_without_lease(&self) -> u64 {
         self.count(|request| request.resource != "leases")
     }
 
     /// The number of watches of the resource.
-    pub(super) fn watches_of(&self, resource: &str) -> u64 {
+    pub(crate) fn watches_of(&self, resource: &str) -> u64 {
         self.count(|request| request.verb == "watch" && request.resource == resource)
     }
 
     /// The number of conflicts (409).
-    pub(super) fn conflicts(&self) -> u64 {
+    pub(crate) fn conflicts(&self) -> u64 {
         self.refused.get(&409).copied().unwrap_or_default()
     }
 
     /// Other refusals, such as `404: 12`; empty if there are none.
-    pub(super) fn other_refusals(&self) -> String {
+    pub(crate) fn other_refusals(&self) -> String {
         let others = self.refused.iter().filter(|(code, _)| **code != 409);
         let texts: Vec<String> = others.map(|(code, n)| format!("{code}: {n}")).collect();
         texts.join(", ")
