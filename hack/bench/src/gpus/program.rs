@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context;
-use gpu_inventory::{Fact, GpuFacts, Inventory};
-use mock_host::MockHost;
+use gpu_inventory::Inventory;
+use mock_host::{MockHost, repeated};
 
 use super::objects::DRIVER;
 use crate::accounts::Account;
@@ -84,51 +84,7 @@ impl Program {
     }
 }
 
-/// A host with this number of H100. Those of the model are repeated in other PCI domains.
+/// A host with this number of H100.
 fn inventory(gpus: usize) -> anyhow::Result<Inventory> {
-    let mut inventory: Inventory = serde_json::from_str(H100)?;
-    let models = inventory.gpus;
-    let numbered = (0..gpus).zip(models.iter().cycle());
-    let numbered = numbered.map(|(number, model)| mk_gpu(number, number / models.len(), model));
-    inventory.gpus = numbered.collect::<anyhow::Result<_>>()?;
-    inventory.driver.gpu_count = Fact::Known(gpus.try_into()?);
-    Ok(inventory)
-}
-
-fn mk_gpu(number: usize, domain: usize, model: &GpuFacts) -> anyhow::Result<GpuFacts> {
-    let in_domain = |text: String| text.replacen("0000:", &format!("{domain:04x}:"), 1);
-    let address = model.pci.known().context("a model without a PCI address")?;
-    let root = model.pcie_root.known().context("a model without a root")?;
-    let index = number.try_into()?;
-    Ok(GpuFacts {
-        pci: Fact::Known(in_domain(address.to_string()).parse()?),
-        pcie_root: Fact::Known(in_domain(root.clone())),
-        index: Fact::Known(index),
-        minor: Fact::Known(index),
-        module_id: Fact::Known(index + 1),
-        uuid: Fact::Known(format!("GPU-00000000-0000-4000-8000-{number:012x}")),
-        ..model.clone()
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn the_first_gpus_are_those_of_the_model_and_all_are_different() {
-        let model: Inventory = serde_json::from_str(H100).unwrap();
-        assert_eq!(inventory(GPUS).unwrap(), model);
-        let many = inventory(MANY_GPUS).unwrap();
-        assert_eq!(many.gpus[..GPUS], model.gpus);
-        let pci: BTreeSet<_> = many.gpus.iter().filter_map(|gpu| gpu.pci.known()).collect();
-        let uuids: BTreeSet<_> = many
-            .gpus
-            .iter()
-            .filter_map(|gpu| gpu.uuid.known())
-            .collect();
-        assert_eq!((pci.len(), uuids.len()), (MANY_GPUS, MANY_GPUS));
-    }
+    Ok(repeated(&serde_json::from_str(H100)?, gpus.try_into()?))
 }

@@ -29,3 +29,25 @@ fn gpu(number: u32, domain: u32, model: &GpuFacts) -> GpuFacts {
         ..model.clone()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_first_gpus_are_those_of_the_host_and_all_are_different() {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../../dra-shim/gpu/inventory/tests/inventories/h100.json"
+        );
+        let host: Inventory = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        assert_eq!(repeated(&host, 8), host);
+        let many = repeated(&host, 72).gpus;
+        assert_eq!(many[..8], host.gpus);
+        let pci: BTreeSet<_> = many.iter().filter_map(|gpu| gpu.pci.known()).collect();
+        let uuids: BTreeSet<_> = many.iter().filter_map(|gpu| gpu.uuid.known()).collect();
+        assert_eq!((pci.len(), uuids.len()), (72, 72));
+    }
+}
