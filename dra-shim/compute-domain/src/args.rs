@@ -7,8 +7,7 @@ use std::path::PathBuf;
 use clap::Parser;
 use compute_domain_api::driver_managed::IMEXD_DIR;
 use compute_domain_api::names::DRIVER_NAME;
-use daemon_runtime::{HttpArgs, ImexArgs, KubeArgs, LogArgs};
-use plugin_parts::KubeletPaths;
+use daemon_runtime::{HttpArgs, ImexArgs, KubeArgs, KubeletPaths, LogArgs};
 
 use crate::nri_guard::Mode;
 

@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use daemon_runtime::{HttpArgs, KubeArgs, LogArgs, StartError};
+use daemon_runtime::{HttpArgs, KubeArgs, KubeletPaths, LogArgs, StartError};
 use gpu_api::names::DRIVER_NAME;
 use gpu_api::{ConsumableShares, FeatureGates};
-use plugin_parts::KubeletPaths;
 
 /// Gives pods GPUs through Dynamic Resource Allocation.
 #[derive(Debug, Parser)]

@@ -68,6 +68,7 @@ pub mod daemon;
 mod deadline;
 mod events;
 mod http;
+mod kubelet_paths;
 mod liveness;
 mod logs;
 #[cfg(feature = "testing")]
@@ -90,6 +91,7 @@ pub use connection::test_client;
 pub use deadline::REQUEST_DEADLINE;
 pub use events::Events;
 pub use http::HttpServer;
+pub use kubelet_paths::KubeletPaths;
 pub use liveness::{Heartbeat, Liveness};
 pub use logs::LogFormat;
 #[cfg(feature = "testing")]

@@ -120,7 +120,7 @@ fn create_templates(cluster: &Cluster, namespace: &Namespace) -> Result<()> {
 
 /// Checks that no GPU is in the specs of two claims, and that each claim of a running pod has a spec.
 fn is_none_held_twice(node: &GpuNode) -> Result<()> {
-    let pods = node.cluster.items(&["pods", "-A"])?;
+    let objects = node.cluster.items(&["pods,resourceclaims", "-A"])?;
     let specs = node.specs()?;
     let mut held = BTreeSet::new();
     for path in specs.values().flatten() {
@@ -130,16 +130,14 @@ fn is_none_held_twice(node: &GpuNode) -> Result<()> {
         let phase = pod.pointer("/status/phase");
         phase == Some(&json!("Running")) && pod.pointer("/metadata/deletionTimestamp").is_none()
     };
-    let claims = pods
+    let claims = objects
         .iter()
         .filter(is_running)
         .filter_map(|pod| pod.pointer("/status/resourceClaimStatuses/0/resourceClaimName"));
     for claim in claims.filter_map(Value::as_str) {
-        let found = node.cluster.items(&["resourceclaims", "-A"])?;
-        let claim = found
-            .iter()
-            .find(|it| it.pointer("/metadata/name") == Some(&json!(claim)));
-        let uid = claim.and_then(|it| it.pointer("/metadata/uid")?.as_str());
+        let is_it = |it: &&Value| it.pointer("/metadata/name") == Some(&json!(claim));
+        let found = objects.iter().find(is_it);
+        let uid = found.and_then(|it| it.pointer("/metadata/uid")?.as_str());
         let uid = uid.context("a running pod without a claim")?;
         ensure!(
             specs.contains_key(uid),
