@@ -174,6 +174,7 @@ impl Reader {
     }
 
     /// The devices for claims, and what is wrong with the driver's files, one line each.
+    // req: GPU-42
     fn host(&self, inventory: &Inventory) -> (HostGpus, Vec<String>) {
         // The driver may be in a root within the root, like that of a driver container in the host's.
         let root = self.sources.driver_root.with_library();
