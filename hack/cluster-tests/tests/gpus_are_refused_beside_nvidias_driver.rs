@@ -3,7 +3,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::fixtures;
-use cluster_tests::gpus::claim_template;
+use cluster_tests::gpus::{claim_template, wait_until_unpublished};
 use cluster_tests::permissions::new_slice;
 use cluster_tests::release::{CHART, helm, helm_refuses, upgrade};
 use cluster_tests::{Cluster, Namespace};
@@ -36,6 +36,7 @@ fn an_upgrade_with_gpus_is_refused_while_nvidias_driver_publishes_them() -> Resu
     let cluster = Cluster::connect()?;
     let gpus = "--set=resources.gpus.enabled=true,guard.override=false";
     let upgrade = [CHART, "--reuse-values", "--dry-run=server", gpus];
+    wait_until_unpublished(&cluster)?;
     let slice = NvidiaSlice::create(&cluster)?;
     let output = helm_refuses(&cluster, "upgrade", &upgrade)?;
     ensure!(
