@@ -414,6 +414,14 @@ notes_are_right() {
     contains 'through the resource nvidia.com/gpu.' beside-notes
     notes "${gpus[@]}" --set resources.computeDomains.enabled=false >"$scratch/gpus-notes.yaml"
     contains 'imex-dra 0.1.0: pods get GPUs.' gpus-notes
+    gates=(--set featureGates.DeviceMetadata=true --set-string featureGates.PassthroughSupport=true --set featureGates.DynamicMIG=false --set featureGates.TimeSlicingSettings=true)
+    notes "${gpus[@]}" "${gates[@]}" >"$scratch/gates-notes.yaml"
+    for key in DeviceMetadata PassthroughSupport; do
+        contains "* This value has no effect: featureGates.$key (this version does not support what it enables)." gates-notes
+    done
+    [ "$(grep -c 'This value has no effect' "$scratch/gates-notes.yaml")" = 2 ] || fail "the notes name gates that are off, or that have an effect"
+    notes "${gate[@]}" "${gates[@]}" >"$scratch/no-gpus-notes.yaml"
+    lacks 'This value has no effect' no-gpus-notes
     lacks 'ComputeDomain|IMEX' gpus-notes
     # req: CHART-25
     for rendering in beside-notes gpus-notes; do contains '     kubectl get resourceclaims -A ' $rendering; done

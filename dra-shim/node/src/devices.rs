@@ -70,8 +70,15 @@ pub trait Devices: fmt::Debug + Send + Sync + Sized + 'static {
         facts: &Self::Facts,
     ) -> Result<Option<ClaimSpec>, Self::Error>;
 
-    /// The devices of a claim that was prepared here but lost its record. `found` are the devices
-    /// in the text of its spec: empty if that is damaged, too. `id` is the CDI id of a device.
+    /// The devices of a claim that was prepared here but lost its record. `status` has an allocation on
+    /// this node. `found` are the devices in the text of its spec: empty if that is damaged, too. `id` is
+    /// the CDI id of a device.
+    ///
+    /// The record gets what this returns: [`NodeClaims::rebuild`](crate::NodeClaims::rebuild) compares no
+    /// claims, and does not call [`check`](Self::check). Of the two implementors, `ImexChannels` prefers
+    /// `found`, because a node's device stands for the channel of the claim's ComputeDomain. If `found` has no
+    /// channel, `status` decides, or the channel is [`Unknown`](Restored::Unknown). `Gpus` ignores
+    /// `found`: it looks up the devices that `status` names among the node's GPUs.
     fn restored(
         &self,
         status: &ClaimStatus,

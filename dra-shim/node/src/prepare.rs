@@ -20,7 +20,8 @@ use crate::spec::{ensure, ids, kubelet_devices, remove, rewrite};
 pub struct Prepare<D: Devices> {
     /// The claim.
     pub claim: ClaimRef,
-    /// Its status, as the API server sent it. It identifies the allocation to prepare.
+    /// Its status, as the API server sent it. It identifies the allocation to prepare. Not checked here: the
+    /// caller has checked [`is_allocated`](ClaimStatus::is_allocated), as `dra_kubelet::Claim::parse` does.
     pub status: ClaimStatus,
     /// What it asks for, with the facts about it.
     pub request: D::Request,

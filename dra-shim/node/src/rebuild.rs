@@ -73,6 +73,9 @@ impl<D: Devices> NodeClaims<D> {
     /// allocated to this node and has a CDI spec here was prepared here. Removes the specs of other
     /// claims without a record. Afterwards, claims can be prepared again.
     ///
+    /// Each claim gets what [`Devices::restored`] returns. Two claims with one device are not detected: the
+    /// API server's allocations are already exclusive, except with `adminAccess` and for shared devices.
+    ///
     /// `allocated` must have every claim of [`lost_claims`](Self::lost_claims) that is
     /// allocated to this node: a claim that is missing here loses its device.
     ///

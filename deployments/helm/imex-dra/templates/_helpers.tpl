@@ -207,6 +207,11 @@ IMEXDaemonsWithDNSNames, LoggingAlphaOptions, LoggingBetaOptions, MPSSupport,
 NVMLDeviceHealthCheck, PassthroughSupport, TimeSlicingSettings]
 {{- end }}
 
+{{/* The gates of GPUs that NVIDIA's driver has and this one does not. */}}
+{{- define "imex-dra.gpuGatesWithoutEffect" -}}
+[DRAListTypeAttributes, DeviceMetadata, DynamicMIG, FabricManagerPartitioning, NVMLDeviceHealthCheck, PassthroughSupport]
+{{- end }}
+
 {{/* (list GATES NAME): "true" or "": the value of a gate that is off by default, or of AllAlpha
 if the gate is not set. betaGate does the same for a gate that is on by default, with AllBeta. */}}
 {{- define "imex-dra.alphaGate" -}}
