@@ -7,7 +7,7 @@
 #
 # qemu-system-aarch64 emulates the machine without KVM. This needs no root, except to install missing tools. The kernel
 # is Debian's with pages of 16 KiB. The initramfs contains runc, podman, a shell and the C library of Debian, the tests,
-# and what they use. Debian's packages stay in $IMEX_CACHE. Tests that have not ended after IMEX_VM_SECONDS (600) fail.
+# and what they use. Debian's packages stay in $IMEX_CACHE. Tests that have not ended after IMEX_VM_SECONDS (1200) fail.
 #
 # Not tested: containerd, CRI-O and kubelet; pages of 64 KiB (Debian has no such kernel); the real driver; speed; weaker
 # memory ordering than this machine's. The GPU inventory's tests with the mock of NVML are missing: in the emulator, they
@@ -24,7 +24,7 @@ need_tools qemu-system-aarch64 cpio "$triplet-strip"
 scratch=$(mktemp -d)
 trap 'end_children; rm -rf "$scratch"' EXIT
 vm=$scratch/vm
-limit=${IMEX_VM_SECONDS:-600}
+limit=${IMEX_VM_SECONDS:-1200}
 
 # --- tests ------------------------------------------------------------------
 
