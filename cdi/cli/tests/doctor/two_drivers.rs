@@ -4,6 +4,8 @@
 use std::fs;
 use std::process::Command;
 
+use dra_checkpoint::Checkpoint;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::host::{BOOT, CLAIM, Host, KUBELET, PLUGIN, SPEC, finding, text};
@@ -142,6 +144,42 @@ fn faults_of_gpu_claims_are_found_and_those_of_the_other_driver_are_not() {
         assert!(said.contains(name), "{id}: {said}");
         assert!(!said.contains("compute-domain"), "{id}: {said}");
     }
+}
+
+/// Replaces text in the GPU plugin's checkpoint, and corrects its checksums.
+fn rewrite_checkpoint(host: &Host, from: &str, to: &str) {
+    let file = format!("{GPU_PLUGIN}/checkpoint.json");
+    let text = fs::read_to_string(host.at(&file)).unwrap();
+    let mut text = text.replace(from, to);
+    let damaged = Checkpoint::<Box<RawValue>>::decode(text.as_bytes()).unwrap_err();
+    for mismatch in damaged.mismatches {
+        let stored = mismatch.stored.unwrap().to_string();
+        text = text.replace(&stored, &mismatch.computed.to_string());
+    }
+    host.write(&file, text);
+}
+
+// req: DOCTOR-15
+#[test]
+fn a_gpu_that_two_claims_hold_is_found_unless_they_have_admin_access() {
+    let (host, node) = gpus();
+    node.prepare(ABORTED, "gpu-1");
+    host.remove(KUBELET);
+    assert!(!host.ids(0).contains(&"gpu-of-two-claims".to_owned()));
+
+    rewrite_checkpoint(&host, "gpu-1", "gpu-0");
+    let report = host.json("doctor --json", 1);
+    let found = finding(&report, "gpu-of-two-claims").unwrap();
+    assert_eq!(text(found, "subject"), "device gpu-0");
+    for uid in [GPU_CLAIM, ABORTED] {
+        assert!(text(found, "evidence").contains(uid), "{found}");
+    }
+
+    let device = r#""device":"gpu-0""#;
+    let admin = format!(r#"{device},"adminAccess":true"#);
+    rewrite_checkpoint(&host, device, &admin);
+    let ids = host.ids(0);
+    assert!(!ids.contains(&"gpu-of-two-claims".to_owned()), "{ids:?}");
 }
 
 /// Helm removes no directory of a hostPath.

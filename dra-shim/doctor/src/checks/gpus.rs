@@ -15,6 +15,7 @@
 //! | `gpu-needs-recovery` | error | the driver requires a reset or a reboot for a GPU |
 //! | `gpu-mig-pending` | warning | MIG mode changes at the next reset |
 //! | `mig-device-unusable` | info | DRA drivers do not publish a MIG device, but containers can use it |
+//! | `gpu-mig-without-devices` | info | a GPU is in MIG mode and has no MIG devices, so no container can get a part of it |
 //! | `driver-library-missing`, `driver-version-mixed`, `driver-file-unusable`, `driver-path-odd` (of [`nvidia_driver_files`]) | warning | a file of the driver that containers get is missing or wrong |
 //! | `gpu-common-node-missing` | error with the GPU plugin, otherwise warning | a device node that every container with a GPU needs has no major |
 //!
@@ -320,6 +321,7 @@ fn enumerated(inventory: &Inventory, gpu: &GpuFacts, reported: Reported<'_>) -> 
     let identity = findings.first().map(|it| it.evidence.clone());
     if findings.is_empty() {
         findings.extend(unusable_mig_devices(inventory, gpu));
+        findings.extend(without_mig_devices(gpu));
     }
     if !reported.fails_on(gpu) {
         findings.extend(unreadable(gpu, &identity.unwrap_or_default()));
@@ -374,6 +376,20 @@ fn unusable_mig_devices(inventory: &Inventory, gpu: &GpuFacts) -> Vec<Finding> {
         )
     });
     skipped.collect()
+}
+
+/// A GPU whose MIG mode changes at the next reset has a finding of its own.
+fn without_mig_devices(gpu: &GpuFacts) -> Option<Finding> {
+    let mig = gpu.mig.known()?;
+    let is_empty = mig.enabled && mig.pending && mig.devices.is_empty();
+    is_empty.then(|| {
+        Finding::info(
+            "gpu-mig-without-devices",
+            subject(gpu),
+            "this GPU is in MIG mode and has no MIG devices: no container can get it or a part of it",
+            "create MIG devices (nvidia-smi mig -cgi PROFILE -C), or turn MIG mode off (nvidia-smi -mig 0)",
+        )
+    })
 }
 
 /// The failures that are not in `reported`, the evidence of another finding.

@@ -229,6 +229,29 @@ fn a_mig_device_that_only_dra_drivers_do_not_give_is_an_info() {
     assert_eq!(found, [("mig-device-unusable", Severity::Info, evidence)]);
 }
 
+#[test]
+fn a_gpu_in_mig_mode_without_mig_devices_is_an_info() {
+    let found = |pending| {
+        found(|it| {
+            it.gpus[0].mig = Fact::Known(MigFacts {
+                enabled: true,
+                pending,
+                ..MigFacts::default()
+            });
+        })
+    };
+    let [(id, severity, _)] = &found(true)[..] else {
+        panic!("one finding");
+    };
+    assert_eq!(
+        (*id, *severity),
+        ("gpu-mig-without-devices", Severity::Info)
+    );
+    // Only the next reset is reported.
+    assert_eq!(found(false)[0].0, "gpu-mig-pending");
+    assert_eq!(found(false).len(), 1);
+}
+
 /// The diagnosis of a host with this change.
 fn diagnosis(change: impl FnOnce(&mut Facts)) -> Diagnosis {
     let empty = tempfile::tempdir().unwrap();
