@@ -77,6 +77,10 @@ fn a_directory_has_the_hint_to_pass_the_file_in_it() {
         file.display()
     );
     assert_refused(dir.path(), "the path is a directory", &fix);
+    // There is no file in it.
+    fs::create_dir(&file).unwrap();
+    let fix = "; the plugin's checkpoint is a file: find out what created this directory, and remove it if it is empty\n";
+    assert_refused(&file, "the path is a directory", fix);
 }
 
 #[test]

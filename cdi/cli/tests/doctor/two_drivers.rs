@@ -364,6 +364,15 @@ fn verify_checks_the_files_of_each_driver_on_the_node() {
     let expected = expected.map(|path| host.at(&path).display().to_string());
     assert_eq!(files, expected);
 
+    // The state of each record in aborted.json is right there.
+    let aborted = format!("{GPU_PLUGIN}/aborted.json");
+    let whole = fs::read_to_string(host.at(&aborted)).unwrap();
+    host.write(&aborted, whole.replace("gpu-1", "gpu-2"));
+    let verdicts = host.out("checkpoint verify", 1);
+    let reason = "aborted.json: CORRUPT: ";
+    assert!(verdicts.contains(reason), "{verdicts}");
+    assert!(!verdicts.contains("PrepareAborted"), "{verdicts}");
+
     let canonical = host.run("checkpoint verify --canonical --driver gpu.nvidia.com");
     let checkpoint = host.at(&format!("{GPU_PLUGIN}/checkpoint.json"));
     assert_eq!(stdout(&canonical), fs::read_to_string(checkpoint).unwrap());

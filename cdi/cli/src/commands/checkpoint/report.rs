@@ -145,9 +145,9 @@ pub(super) struct AllocatedDevice {
 impl CheckpointReport {
     pub(super) fn new(path: &Path, contents: &Contents, this_boot: Option<&BootId>) -> Self {
         let report = match &contents.records {
-            Records::Channels(decoded) => Self::of(path, decoded, this_boot),
-            Records::Gpus(decoded) => Self::of(path, decoded, this_boot),
-            Records::Raw(checkpoint) => Self::of_whole(path, checkpoint, this_boot, |_| vec![]),
+            Records::Channels(decoded) => Self::of(path, decoded, this_boot, prepared_devices),
+            Records::Gpus(decoded) => Self::of(path, decoded, this_boot, prepared_devices),
+            Records::Raw(decoded) => Self::of(path, decoded, this_boot, |_| vec![]),
         };
         Self {
             driver: contents.driver.map(DraDriver::name),
@@ -160,12 +160,13 @@ impl CheckpointReport {
         path: &Path,
         decoded: &DecodedCheckpoint<P>,
         this_boot: Option<&BootId>,
+        devices: impl Fn(&ClaimRecord<P>) -> Vec<PreparedDevice>,
     ) -> Self {
         let damaged = match decoded {
-            Ok(checkpoint) => return Self::of_whole(path, checkpoint, this_boot, prepared_devices),
+            Ok(checkpoint) => return Self::of_whole(path, checkpoint, this_boot, devices),
             Err(damaged) => damaged,
         };
-        let saved = Self::of_whole(path, &damaged.saved, this_boot, prepared_devices);
+        let saved = Self::of_whole(path, &damaged.saved, this_boot, devices);
         Self {
             layout: None,
             boot: if damaged.boot_id_is_lost() {
