@@ -301,7 +301,32 @@ fn a_missing_hook_of_a_gpu_claims_spec_is_fixed_by_its_plugin() {
     let report = host.json("doctor --json", 1);
     let found = finding(&report, "cdi-spec-path-missing").unwrap();
     assert_eq!(text(found, "subject"), format!("/{}", gpu_spec()));
-    assert!(text(found, "fix").contains("rewrites the specs of its claims"));
+    let fix = text(found, "fix");
+    assert!(fix.contains("rewrites the specs of its claims"), "{fix}");
+    assert!(fix.contains("within five minutes"), "{fix}");
+}
+
+#[test]
+fn a_damaged_or_missing_spec_of_a_claim_is_written_again_by_the_running_plugin() {
+    let (host, _node) = gpus();
+    let fix = |id: &str| {
+        let report = host.json("doctor --json", 1);
+        text(finding(&report, id).unwrap(), "fix").to_owned()
+    };
+    host.remove(&gpu_spec());
+    let missing = fix("claim-without-spec");
+    assert!(missing.contains("writes missing specs again"), "{missing}");
+
+    host.write(&gpu_spec(), "garbage");
+    let report = host.json("doctor --json", 1);
+    let findings = report.get("findings").and_then(Value::as_array).unwrap();
+    let subject = format!("/{}", gpu_spec());
+    let found = findings.iter().find(|it| it["subject"] == subject.as_str());
+    let garbage = text(found.unwrap(), "fix");
+    assert!(
+        garbage.contains("writes the specs of its claims"),
+        "{garbage}"
+    );
 }
 
 // === checkpoint ===
