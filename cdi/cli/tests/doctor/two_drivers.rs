@@ -361,6 +361,11 @@ fn show_has_the_checkpoint_of_each_driver_on_the_node() {
     ] {
         assert!(shown.contains(text), "{text}: {shown}");
     }
+    // The boot id is that of the host, not of this machine.
+    assert!(shown.contains("(this host's current boot)"), "{shown}");
+    host.write("proc/sys/kernel/random/boot_id", "later");
+    let shown = host.out("checkpoint show", 0);
+    assert!(shown.contains("(not this host's current boot)"), "{shown}");
     let refused = host.run("checkpoint show --json");
     assert_eq!(refused.status.code(), Some(2));
     assert!(stderr(&refused).contains("pass --driver"));
