@@ -41,7 +41,7 @@ pub(super) fn run(args: &Gpus, stdout: &mut impl Write) -> Result<Outcome, Failu
     if inventory.gpus.is_empty() && findings.is_empty() {
         let root = args.root.display();
         note(&format!(
-            "{root} has no NVIDIA GPU in /proc/driver/nvidia/gpus, /sys/bus/pci/devices or NVML; if the host should have a GPU, pass the mount point of its root with --root, and check lspci -d 10de: there"
+            "{root} has no NVIDIA GPU in /proc/driver/nvidia/gpus, /sys/bus/pci/devices or NVML; if the host should have a GPU, pass the mount point of its root with --root"
         ));
     }
     let report = GpusReport {

@@ -98,6 +98,7 @@ pub const GPU_WITHOUT_IDENTITY: &str = "gpu-without-identity";
 
 /// Checks the GPUs, and what containers with GPUs need, apart from what is reported. `gives_gpus`: the GPU plugin is on
 /// the host.
+// req: DOCTOR-16
 pub(super) fn check(
     inventory: &Inventory,
     files: Option<&ContainerFiles>,
@@ -132,7 +133,7 @@ fn missing_common_node(inventory: &Inventory, gives_gpus: bool) -> Option<Findin
         severity,
         "gpu-common-node-missing",
         PROC_DEVICES,
-        format!("{error}: no container can get a GPU"),
+        format!("{error}, so no container can get a GPU"),
         "load the driver's modules: modprobe nvidia; nvidia-modprobe -u",
     ))
 }
