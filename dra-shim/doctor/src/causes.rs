@@ -13,6 +13,8 @@ const EXPLAINS: &[&str] = &[
     // fails, nvidia-imex exits, and no device has a major.
     "nvidia-module-not-loaded: nvml-error host-imex-not-running cdi-spec-node-missing",
     "driver-version-mismatch: nvml-error host-imex-not-running cdi-spec-path-missing",
+    "gpu-common-node-missing: cdi-spec-stale-major cdi-spec-node-missing",
+    "driver-library-missing driver-file-unusable: cdi-spec-path-missing",
     "driver-too-old: imex-channel-major-missing nvidia-caps-major-missing host-imex-not-running",
     "imex-channels-disabled imex-channel-major-missing: cdi-spec-stale-major cdi-spec-node-missing",
     "gpu-not-enumerated gpu-without-driver gpu-other-driver gpu-passed-through: no-gpus",
@@ -164,6 +166,7 @@ mod tests {
             "../clique/src",
             "../nvml/src",
             "../../cdi/src",
+            "../../cdi/driver-files/src",
         ];
         let known: String = dirs.iter().map(|dir| sources(&here.join(dir))).collect();
         for id in pairs().flat_map(<[&str; 2]>::from) {

@@ -40,6 +40,8 @@ pub fn diagnose(facts: &Facts, invocation: &Invocation) -> Diagnosis {
     let mut drivers = facts.claims.iter();
     let gives_channels =
         drivers.any(|it| it.driver() == DraDriver::ComputeDomain && it.has_plugin());
+    let mut drivers = facts.claims.iter();
+    let gives_gpus = drivers.any(|it| it.driver() == DraDriver::Gpu && it.has_plugin());
     let context = channels::Context {
         module_is_loaded,
         imex_is_down: facts.imex.is_down(),
@@ -61,7 +63,15 @@ pub fn diagnose(facts: &Facts, invocation: &Invocation) -> Diagnosis {
     // Causes come before their consequences.
     let reports: Vec<(&'static str, AreaReport)> = vec![
         ("driver", driver),
-        ("gpus", gpus::check(&facts.gpus, reported)),
+        (
+            "gpus",
+            gpus::check(
+                &facts.gpus,
+                facts.driver.container_files.as_ref(),
+                reported,
+                gives_gpus,
+            ),
+        ),
         (
             "fabric",
             fabric::check(&facts.fabric, gpus::hanging(&facts.gpus)),

@@ -67,7 +67,7 @@ pub use self::claims::{ClaimFacts, ClaimSpecFiles, KubeletStateFile};
 pub use self::directories::{
     CdiDirectory, CdiDirectoryState, DirectoryFacts, FileMode, NestedSpec,
 };
-pub use self::driver::DriverFacts;
+pub use self::driver::{ContainerFiles, DriverFacts};
 pub use self::fabric::FabricFacts;
 pub use self::gpus::gpu_sources;
 pub use self::imex::config::{ConfigSource, ImexConfig, NodeList};
@@ -144,9 +144,9 @@ impl Facts {
             // While the fabric is read: so a driver that hangs costs its deadline once.
             // req: DOCTOR-14
             let gpus = scope.spawn(move || gpu_inventory::read(&sources));
-            Self {
+            let mut facts = Self {
                 driver,
-                fabric: FabricFacts::read(host.is_this_host(), root),
+                fabric: FabricFacts::read(host.is_this_host(), root.clone()),
                 runtimes: RuntimeFacts::read(host, spec_dirs.collect(), &kubelet_root),
                 claims: ClaimFacts::read_all(host, &registry, &kubelet_root),
                 channels: ChannelFacts::read(host),
@@ -156,7 +156,11 @@ impl Facts {
                 specs: SpecFacts::read(host, &registry),
                 isolation: IsolationFacts::read(host),
                 gpus: gpus.join().unwrap_or_else(|panic| resume_unwind(panic)),
-            }
+            };
+            // The module's version is known.
+            facts.driver.container_files =
+                root.and_then(|root| ContainerFiles::read(host, &root, &facts.gpus));
+            facts
         })
     }
 }

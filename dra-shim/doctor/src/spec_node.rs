@@ -12,8 +12,13 @@ pub(crate) const KUBELET_PLUGINS: &str = "k8s.";
 
 /// The fix that rewrites a spec of the kubelet plugin.
 pub(crate) const REWRITE_CLAIM_SPEC: &str = "restart the kubelet plugin on this node, so that it rewrites the specs \
-    of its claims. NVIDIA's plugin does not rewrite specs; if that plugin wrote this spec, \
-    delete the pods that use the claim";
+    of its claims; the GPU plugin also does so while it runs, within five minutes. NVIDIA's plugin \
+    does not rewrite specs; if that plugin wrote this spec, delete the pods that use the claim";
+
+/// The fix for a claim's spec that does not load.
+pub(crate) const REPLACE_CLAIM_SPEC: &str = "remove this file: the running kubelet plugin writes the specs of its claims \
+    again within seconds, and at its start. NVIDIA's plugin does not; if that plugin wrote this \
+    spec, delete the pods that use the claim";
 
 /// A part of a kind that has one letter. Go's CDI library up to 1.1.0, the newest one in a
 /// containerd (2.3), panics when it loads such a spec and crashes the runtime

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use dra_checkpoint::{BootId, CHECKPOINT_FILE, Payload};
-use host_doctor::{DecodedCheckpoint, DraDriver};
+use host_doctor::{DecodedCheckpoint, DraDriver, boot_id};
 
 use self::contents::{Contents, Records};
 use self::report::CheckpointReport;
@@ -27,7 +27,9 @@ pub(super) fn run(command: CheckpointCommand, stdout: &mut impl Write) -> Result
                 Some(file) => vec![file],
                 None => node_files(&node, false)?,
             };
-            show(&files, json, stdout)
+            let boot = boot_id(&open_host(&node.root)?);
+            let boot = boot.and_then(|id| BootId::new(&id).ok());
+            show(&files, boot.as_ref(), json, stdout)
         }
         CheckpointCommand::Verify {
             mut files,
@@ -85,7 +87,13 @@ fn node_drivers(dir: impl Fn(DraDriver) -> PathBuf) -> Vec<DraDriver> {
     with_dir.chain(all).take(1).collect()
 }
 
-fn show(paths: &[PathBuf], json: bool, stdout: &mut impl Write) -> Result<Outcome, Failure> {
+/// `host_boot`: the id of the host's current boot, if it is known.
+fn show(
+    paths: &[PathBuf],
+    host_boot: Option<&BootId>,
+    json: bool,
+    stdout: &mut impl Write,
+) -> Result<Outcome, Failure> {
     if json && paths.len() > 1 {
         let message =
             "this node has checkpoints of several drivers, but --json prints one document";
@@ -97,8 +105,7 @@ fn show(paths: &[PathBuf], json: bool, stdout: &mut impl Write) -> Result<Outcom
         let mut contents = Contents::read(path)?;
         // The checkpoint is printed all the same.
         failed = contents.add_aborted(path).err().or(failed);
-        let this_boot = BootId::current().ok();
-        let report = CheckpointReport::new(path, &contents, this_boot.as_ref());
+        let report = CheckpointReport::new(path, &contents, host_boot);
         if at > 0 {
             writeln!(stdout).map_err(Failure::stdout)?;
         }

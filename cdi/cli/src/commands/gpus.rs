@@ -11,7 +11,7 @@ use crate::finding_text::write_findings;
 use crate::host_specs::open_host;
 use crate::outcome::{Failure, Outcome};
 use crate::output::{Report, print, write_properties, write_table};
-use crate::terminal::Style;
+use crate::terminal::{Style, note};
 
 /// In JSON it is an inventory with more members: the mock of NVML loads it.
 #[derive(Debug, Serialize)]
@@ -38,6 +38,12 @@ pub(super) fn run(args: &Gpus, stdout: &mut impl Write) -> Result<Outcome, Failu
     let inventory = read(&gpu_sources(&host, &args.driver_root));
     let findings = gpu_findings(&inventory);
     let is_clean = findings.iter().all(|it| it.severity == Severity::Info);
+    if inventory.gpus.is_empty() && findings.is_empty() {
+        let root = args.root.display();
+        note(&format!(
+            "{root} has no NVIDIA GPU in /proc/driver/nvidia/gpus, /sys/bus/pci/devices or NVML; if the host should have a GPU, pass the mount point of its root with --root"
+        ));
+    }
     let report = GpusReport {
         schema: "cdi-gen/gpus/v1",
         inventory,

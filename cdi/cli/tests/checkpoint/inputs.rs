@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{io, io::Write as _};
 
+use dra_checkpoint::BootId;
 use serde_json::Value;
 
 use super::{GO_REWRITES_IDENTICALLY, cdi_gen, fixture, run, sealed, stderr, stdout};
@@ -77,6 +78,10 @@ fn a_directory_has_the_hint_to_pass_the_file_in_it() {
         file.display()
     );
     assert_refused(dir.path(), "the path is a directory", &fix);
+    // There is no file in it.
+    fs::create_dir(&file).unwrap();
+    let fix = "; the plugin's checkpoint is a file: find out what created this directory, and remove it if it is empty\n";
+    assert_refused(&file, "the path is a directory", fix);
 }
 
 #[test]
@@ -152,6 +157,11 @@ fn wrong_usage_is_exit_code_2() {
 fn the_default_file_is_the_nodes_below_root_and_kubelet_root() {
     let root = tempfile::tempdir().unwrap();
     let kubelets = ["var/lib/kubelet", "var/lib/k0s/kubelet"];
+    // The boot id of a named file is compared with this machine's.
+    let kernel = root.path().join("proc/sys/kernel/random");
+    fs::create_dir_all(&kernel).unwrap();
+    let boot = BootId::current().unwrap();
+    fs::write(kernel.join("boot_id"), boot.as_str()).unwrap();
     for (kubelet, name) in kubelets.iter().zip(GO_REWRITES_IDENTICALLY) {
         let plugin = root
             .path()

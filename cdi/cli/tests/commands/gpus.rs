@@ -64,6 +64,23 @@ fn the_gpus_of_nvml_are_read_by_a_process_of_this_program() {
 }
 
 #[test]
+fn a_host_without_gpus_is_noted() {
+    let place = Place::new();
+    fs::create_dir(place.at("empty")).unwrap();
+    let output = place.run("gpus --root empty");
+    assert_eq!(output.status.code(), Some(0));
+    let note = stderr(&output);
+    assert!(
+        note.starts_with("cdi-gen: empty has no NVIDIA GPU"),
+        "{note}"
+    );
+    assert_eq!(note.lines().count(), 1, "{note}");
+
+    let _host = mock(&place, "h100");
+    assert_eq!(stderr(&place.run("gpus --root mock")), "");
+}
+
+#[test]
 fn a_library_that_aborts_on_one_gpu_is_survived_and_reported() {
     let place = Place::new();
     let host = mock(&place, "h100");

@@ -34,6 +34,7 @@ impl Place {
         let file = fs::read(inventories.join(format!("{inventory}.json"))).unwrap();
         let inventory: Inventory = serde_json::from_slice(&file).unwrap();
         let host = MockHost::new(dir.path(), &inventory, library());
+        host.install_cuda(library(), inventory.driver.module.known().unwrap());
         let can_mount = host.command().arg("true").output().unwrap();
         if !can_mount.status.success() {
             let line = b"\nSKIPPED: nothing may be mounted here\n";
@@ -137,6 +138,25 @@ fn a_gpu_that_hangs_is_reported_once_with_its_address() {
     let evidence = text(finding(&report, "nvml-no-answer").unwrap(), "evidence");
     let end = "; GPU 0000:48:00.0: nvmlDeviceGetName did not return within 10 s";
     assert!(evidence.ends_with(end), "{evidence}");
+}
+
+// req: DOCTOR-16
+#[test]
+fn a_driver_without_cuda_or_its_module_for_memory_is_reported() {
+    let Some(place) = Place::new("h100") else {
+        return;
+    };
+    let inventory = fs::read(place.host.path("usr/lib64/inventory.json")).unwrap();
+    let inventory: Inventory = serde_json::from_slice(&inventory).unwrap();
+    let library = format!("libcuda.so.{}", inventory.driver.module.known().unwrap());
+    place.host.remove(&format!("usr/lib64/{library}"));
+    let devices = fs::read_to_string(place.host.path("proc/devices")).unwrap();
+    let devices = devices.replace("nvidia-uvm", "other");
+    place.host.write("proc/devices", &devices);
+    let report = place.report();
+    assert_eq!(ids_with(&report, &library), ["driver-library-missing"]);
+    assert_eq!(ids_with(&report, "nvidia-uvm"), ["gpu-common-node-missing"]);
+    assert_eq!(text(area(&report, "gpus"), "state"), "warning");
 }
 
 // req: DOCTOR-14

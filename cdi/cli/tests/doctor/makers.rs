@@ -80,7 +80,7 @@ impl Host {
         );
         self.write(
             "proc/devices",
-            "Character devices:\n195 nvidia\n234 nvidia-caps\n235 nvidia-caps-imex-channels\n\nBlock devices:\n",
+            "Character devices:\n195 nvidia\n234 nvidia-caps\n235 nvidia-caps-imex-channels\n507 nvidia-uvm\n\nBlock devices:\n",
         );
     }
 
@@ -108,8 +108,9 @@ impl Host {
         self.pci("0008:01:00.0", "0x10de", "0x030200", driver);
     }
 
-    /// NVML of a version in a directory, with its link.
+    /// NVML of a version in a directory, with its link, and CUDA.
     pub(crate) fn nvml(&self, dir: &str, version: &str) {
+        self.write(&format!("{dir}/libcuda.so.{version}"), library());
         let name = format!("libnvidia-ml.so.{version}");
         self.write(&format!("{dir}/{name}"), library());
         symlink(&name, self.at(&format!("{dir}/libnvidia-ml.so.1"))).unwrap();

@@ -4,6 +4,8 @@
 use std::fs;
 use std::process::Command;
 
+use dra_checkpoint::Checkpoint;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::host::{BOOT, CLAIM, Host, KUBELET, PLUGIN, SPEC, finding, text};
@@ -144,6 +146,42 @@ fn faults_of_gpu_claims_are_found_and_those_of_the_other_driver_are_not() {
     }
 }
 
+/// Replaces text in the GPU plugin's checkpoint, and corrects its checksums.
+fn rewrite_checkpoint(host: &Host, from: &str, to: &str) {
+    let file = format!("{GPU_PLUGIN}/checkpoint.json");
+    let text = fs::read_to_string(host.at(&file)).unwrap();
+    let mut text = text.replace(from, to);
+    let damaged = Checkpoint::<Box<RawValue>>::decode(text.as_bytes()).unwrap_err();
+    for mismatch in damaged.mismatches {
+        let stored = mismatch.stored.unwrap().to_string();
+        text = text.replace(&stored, &mismatch.computed.to_string());
+    }
+    host.write(&file, text);
+}
+
+// req: DOCTOR-15
+#[test]
+fn a_gpu_that_two_claims_hold_is_found_unless_they_have_admin_access() {
+    let (host, node) = gpus();
+    node.prepare(ABORTED, "gpu-1");
+    host.remove(KUBELET);
+    assert!(!host.ids(0).contains(&"gpu-of-two-claims".to_owned()));
+
+    rewrite_checkpoint(&host, "gpu-1", "gpu-0");
+    let report = host.json("doctor --json", 1);
+    let found = finding(&report, "gpu-of-two-claims").unwrap();
+    assert_eq!(text(found, "subject"), "device gpu-0");
+    for uid in [GPU_CLAIM, ABORTED] {
+        assert!(text(found, "evidence").contains(uid), "{found}");
+    }
+
+    let device = r#""device":"gpu-0""#;
+    let admin = format!(r#"{device},"adminAccess":true"#);
+    rewrite_checkpoint(&host, device, &admin);
+    let ids = host.ids(0);
+    assert!(!ids.contains(&"gpu-of-two-claims".to_owned()), "{ids:?}");
+}
+
 /// Helm removes no directory of a hostPath.
 #[test]
 fn a_directory_that_the_gpu_plugin_has_left_is_an_info_unless_the_plugin_runs() {
@@ -263,7 +301,32 @@ fn a_missing_hook_of_a_gpu_claims_spec_is_fixed_by_its_plugin() {
     let report = host.json("doctor --json", 1);
     let found = finding(&report, "cdi-spec-path-missing").unwrap();
     assert_eq!(text(found, "subject"), format!("/{}", gpu_spec()));
-    assert!(text(found, "fix").contains("rewrites the specs of its claims"));
+    let fix = text(found, "fix");
+    assert!(fix.contains("rewrites the specs of its claims"), "{fix}");
+    assert!(fix.contains("within five minutes"), "{fix}");
+}
+
+#[test]
+fn a_damaged_or_missing_spec_of_a_claim_is_written_again_by_the_running_plugin() {
+    let (host, _node) = gpus();
+    let fix = |id: &str| {
+        let report = host.json("doctor --json", 1);
+        text(finding(&report, id).unwrap(), "fix").to_owned()
+    };
+    host.remove(&gpu_spec());
+    let missing = fix("claim-without-spec");
+    assert!(missing.contains("writes missing specs again"), "{missing}");
+
+    host.write(&gpu_spec(), "garbage");
+    let report = host.json("doctor --json", 1);
+    let findings = report.get("findings").and_then(Value::as_array).unwrap();
+    let subject = format!("/{}", gpu_spec());
+    let found = findings.iter().find(|it| it["subject"] == subject.as_str());
+    let garbage = text(found.unwrap(), "fix");
+    assert!(
+        garbage.contains("writes the specs of its claims"),
+        "{garbage}"
+    );
 }
 
 // === checkpoint ===
@@ -298,6 +361,11 @@ fn show_has_the_checkpoint_of_each_driver_on_the_node() {
     ] {
         assert!(shown.contains(text), "{text}: {shown}");
     }
+    // The boot id is that of the host, not of this machine.
+    assert!(shown.contains("(this host's current boot)"), "{shown}");
+    host.write("proc/sys/kernel/random/boot_id", "later");
+    let shown = host.out("checkpoint show", 0);
+    assert!(shown.contains("(not this host's current boot)"), "{shown}");
     let refused = host.run("checkpoint show --json");
     assert_eq!(refused.status.code(), Some(2));
     assert!(stderr(&refused).contains("pass --driver"));
@@ -325,6 +393,15 @@ fn verify_checks_the_files_of_each_driver_on_the_node() {
     ];
     let expected = expected.map(|path| host.at(&path).display().to_string());
     assert_eq!(files, expected);
+
+    // The state of each record in aborted.json is right there.
+    let aborted = format!("{GPU_PLUGIN}/aborted.json");
+    let whole = fs::read_to_string(host.at(&aborted)).unwrap();
+    host.write(&aborted, whole.replace("gpu-1", "gpu-2"));
+    let verdicts = host.out("checkpoint verify", 1);
+    let reason = "aborted.json: CORRUPT: ";
+    assert!(verdicts.contains(reason), "{verdicts}");
+    assert!(!verdicts.contains("PrepareAborted"), "{verdicts}");
 
     let canonical = host.run("checkpoint verify --canonical --driver gpu.nvidia.com");
     let checkpoint = host.at(&format!("{GPU_PLUGIN}/checkpoint.json"));

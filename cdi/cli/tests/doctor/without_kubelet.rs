@@ -11,7 +11,6 @@ pub(crate) const HOOK: &str = "usr/bin/nvidia-cdi-hook";
 fn with_gpu() -> Host {
     let host = Host::with_driver(DEBIAN, "570.195.03");
     host.remove_containerd();
-    host.write(&format!("{DEBIAN}/libcuda.so.570.195.03"), "");
     host.write(HOOK, "");
     host
 }

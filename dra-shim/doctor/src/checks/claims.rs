@@ -16,6 +16,7 @@
 //! | `claim-unknown-to-plugin` | error | prepared according to kubelet, but not to the plugin |
 //! | `claim-unknown-to-kubelet` | warning | prepared according to the plugin, but not to kubelet |
 //! | `channel-of-two-owners` | error | claims of two owners are prepared with one channel; for channel 0, only without shares of the device |
+//! | `gpu-of-two-claims` | error | claims are prepared with one GPU or MIG device, without adminAccess |
 //! | `spec-of-another-channel` | error | it opens another channel than its claim's record has |
 //! | `device-shared` | info | several claims may hold the device, or may still hold it |
 //! | `device-sharing-dropped` | info | several claims may hold it, but the API server does not store that |
@@ -25,6 +26,7 @@
 
 mod channels;
 mod compare;
+mod gpus;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -82,6 +84,7 @@ fn findings_of(facts: &ClaimFacts, specs: &SpecFacts, invocation: &Invocation) -
     findings.extend(check_kubelet_state(facts));
     findings.extend(compare::check(facts));
     findings.extend(channels::check(facts, specs));
+    findings.extend(gpus::check(facts));
     findings.extend(check_kubelet_root(facts, invocation));
     findings
 }

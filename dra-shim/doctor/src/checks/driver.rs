@@ -258,7 +258,7 @@ mod tests {
             let facts = DriverFacts {
                 rejected: DriverRoot::new(root.path()).find_library().err(),
                 pci_is_listed: gpus.is_some(),
-                library: None,
+                ..DriverFacts::default()
             };
             let (own, passed_through) = gpus.unwrap_or_default();
             let gpu = |driver: &str| GpuFacts {

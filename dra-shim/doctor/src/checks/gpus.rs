@@ -15,17 +15,20 @@
 //! | `gpu-needs-recovery` | error | the driver requires a reset or a reboot for a GPU |
 //! | `gpu-mig-pending` | warning | MIG mode changes at the next reset |
 //! | `mig-device-unusable` | info | DRA drivers do not publish a MIG device, but containers can use it |
+//! | `gpu-mig-without-devices` | info | a GPU is in MIG mode and has no MIG devices, so no container can get a part of it |
+//! | `driver-library-missing`, `driver-version-mixed`, `driver-file-unusable`, `driver-path-odd` (of [`nvidia_driver_files`]) | warning | a file of the driver that containers get is missing or wrong |
+//! | `gpu-common-node-missing` | error with the GPU plugin, otherwise warning | a device node that every container with a GPU needs has no major |
 //!
-//! [`check`] leaves out what other areas report.
+//! [`check`] leaves out what other areas report. The last two rows are only in [`check`].
 
 use gpu_inventory::published::{identity, label, published};
-use gpu_inventory::{Fact, Failure, GpuFacts, Inventory, recovery_action};
+use gpu_inventory::{Fact, Failure, GpuFacts, Inventory, common_nodes, recovery_action};
 use imex_cdi::PROC_DEVICES;
 use nvml_clique::{Fabric, GpuFabricState, Pending};
 
 use crate::diagnosis::AreaReport;
-use crate::facts::driver::MODULE_VERSION;
-use crate::finding::Finding;
+use crate::facts::driver::{ContainerFiles, MODULE_VERSION};
+use crate::finding::{Finding, Severity};
 use crate::text::{and_more, counted};
 
 /// What the findings of other areas say, so that each cause is reported once.
@@ -93,13 +96,55 @@ const VERSION_MISMATCH: &str = "driver-version-mismatch";
 /// The id of the finding for a GPU that a container cannot get, whatever its severity.
 pub const GPU_WITHOUT_IDENTITY: &str = "gpu-without-identity";
 
-/// Checks the GPUs, apart from what is reported.
-pub(super) fn check(inventory: &Inventory, reported: Reported<'_>) -> AreaReport {
+/// Checks the GPUs, and what containers with GPUs need, apart from what is reported. `gives_gpus`: the GPU plugin is on
+/// the host.
+// req: DOCTOR-16
+pub(super) fn check(
+    inventory: &Inventory,
+    files: Option<&ContainerFiles>,
+    reported: Reported<'_>,
+    gives_gpus: bool,
+) -> AreaReport {
     // The area of the driver has a finding.
     if inventory.driver.module == Fact::Absent {
         return AreaReport::skipped("not examined: the nvidia module is not loaded");
     }
-    AreaReport::new(summary(inventory), findings(inventory, reported))
+    let mut findings = findings(inventory, reported);
+    if inventory.gpus.iter().any(|gpu| !is_passed_through(gpu)) {
+        // The module's version has no files if another version is installed.
+        let is_mismatch = |it: &Finding| it.id == VERSION_MISMATCH;
+        let is_mismatched = reported.version_mismatch || findings.iter().any(is_mismatch);
+        findings.extend(missing_common_node(inventory, gives_gpus));
+        findings.extend(bad_files(files.filter(|_| !is_mismatched)));
+    }
+    AreaReport::new(summary(inventory), findings)
+}
+
+/// Without majors at all, another finding has the reason.
+fn missing_common_node(inventory: &Inventory, gives_gpus: bool) -> Option<Finding> {
+    inventory.host.majors.known()?;
+    let error = common_nodes(&inventory.host).err()?;
+    let severity = if gives_gpus {
+        Severity::Error
+    } else {
+        Severity::Warning
+    };
+    Some(Finding::new(
+        severity,
+        "gpu-common-node-missing",
+        PROC_DEVICES,
+        format!("{error}, so no container can get a GPU"),
+        "load the driver's modules: modprobe nvidia; nvidia-modprobe -u",
+    ))
+}
+
+fn bad_files(files: Option<&ContainerFiles>) -> Vec<Finding> {
+    let problems = files.into_iter().flat_map(|files| {
+        let subject = format!("driver root {}", files.root);
+        let problems = files.problems.iter();
+        problems.map(move |problem| Finding::of(Severity::Warning, &subject, problem))
+    });
+    problems.collect()
 }
 
 /// The numbers of GPUs and MIG devices, and of GPUs that cannot be read, which another area may report.
@@ -277,6 +322,7 @@ fn enumerated(inventory: &Inventory, gpu: &GpuFacts, reported: Reported<'_>) -> 
     let identity = findings.first().map(|it| it.evidence.clone());
     if findings.is_empty() {
         findings.extend(unusable_mig_devices(inventory, gpu));
+        findings.extend(without_mig_devices(gpu));
     }
     if !reported.fails_on(gpu) {
         findings.extend(unreadable(gpu, &identity.unwrap_or_default()));
@@ -331,6 +377,20 @@ fn unusable_mig_devices(inventory: &Inventory, gpu: &GpuFacts) -> Vec<Finding> {
         )
     });
     skipped.collect()
+}
+
+/// A GPU whose MIG mode changes at the next reset has a finding of its own.
+fn without_mig_devices(gpu: &GpuFacts) -> Option<Finding> {
+    let mig = gpu.mig.known()?;
+    let is_empty = mig.enabled && mig.pending && mig.devices.is_empty();
+    is_empty.then(|| {
+        Finding::info(
+            "gpu-mig-without-devices",
+            subject(gpu),
+            "this GPU is in MIG mode and has no MIG devices: no container can get it or a part of it",
+            "create MIG devices (nvidia-smi mig -cgi PROFILE -C), or turn MIG mode off (nvidia-smi -mig 0)",
+        )
+    })
 }
 
 /// The failures that are not in `reported`, the evidence of another finding.

@@ -214,6 +214,13 @@ impl ClaimFacts {
         (recorded != current).then_some((recorded, current))
     }
 
+    /// Whether kubelet may have the claim. One that kubelet no longer has holds nothing, and has a
+    /// finding of its own.
+    pub(crate) fn may_be_live(&self, uid: &str) -> bool {
+        let state = self.kubelet_state();
+        state.is_none_or(|state| state.claims.contains_key(uid))
+    }
+
     /// kubelet's state, if it was read.
     pub(crate) fn kubelet_state(&self) -> Option<&KubeletState> {
         match &self.kubelet {

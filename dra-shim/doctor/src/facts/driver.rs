@@ -2,8 +2,11 @@
 
 use std::path::Path;
 
+use gpu_inventory::Inventory;
+use nvidia_driver_files::DriverFiles;
 use nvml_clique::{DriverFileNotFound, DriverRoot};
 
+use crate::error_facts::ErrorFacts;
 use crate::host::Host;
 
 /// Present while the kernel module is loaded.
@@ -24,6 +27,17 @@ pub struct DriverFacts {
     pub rejected: Option<DriverFileNotFound>,
     /// Whether the PCI bus can be listed. Otherwise the host may have GPUs that the inventory lacks.
     pub pci_is_listed: bool,
+    /// The driver's files for containers; `None` without a library or the module's version.
+    pub container_files: Option<ContainerFiles>,
+}
+
+/// The driver's files that a container with a GPU gets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ContainerFiles {
+    /// The driver's root directory. Paths in `problems` are paths in it.
+    pub root: String,
+    /// What is wrong with them.
+    pub problems: Vec<ErrorFacts>,
 }
 
 // === impl DriverFacts ===
@@ -41,8 +55,29 @@ impl DriverFacts {
             library,
             rejected,
             pci_is_listed: host.exists(PCI_DEVICES) && host.list_all(PCI_DEVICES).is_some(),
+            container_files: None,
         };
         (facts, root)
+    }
+}
+
+// === impl ContainerFiles ===
+
+impl ContainerFiles {
+    /// Finds the files below `root`, which has a library. Only files of the loaded module's version count.
+    pub(crate) fn read(host: &Host, root: &DriverRoot, inventory: &Inventory) -> Option<Self> {
+        let version = inventory.driver.module.known()?.parse().ok()?;
+        let root = root.with_library();
+        let problems = DriverFiles::find(&root, &version).problems.into_iter();
+        let problems = problems.map(|problem| ErrorFacts {
+            code: problem.code(),
+            message: problem.to_string(),
+            hint: problem.hint().to_owned(),
+        });
+        Some(Self {
+            root: host.host_name(root.path()),
+            problems: problems.collect(),
+        })
     }
 }
 

@@ -1,13 +1,15 @@
 //! The CDI specs of a host, and their device nodes.
 
+use std::ffi::OsStr;
 use std::sync::Arc;
 
-use imex_cdi::{Conflict, DeviceNode, PROC_DEVICES, Registry, Spec, SpecFile};
+use imex_cdi::{ClaimUid, Conflict, DeviceNode, LoadError, PROC_DEVICES, Registry, Spec, SpecFile};
 
+use crate::dra_driver::DraDriver;
 use crate::error_facts::ErrorFacts;
 use crate::host::Host;
 use crate::node_report::NodeReport;
-use crate::spec_node::device_nodes;
+use crate::spec_node::{REPLACE_CLAIM_SPEC, device_nodes};
 use crate::spec_paths::{HostPaths, MissingPath, resolves_to_file};
 
 /// Every spec file that runtimes read.
@@ -75,7 +77,11 @@ impl SpecFileFacts {
         let spec = match &file.spec {
             Ok(spec) => Ok(Arc::clone(spec)),
             Err(error) => {
-                let (code, hint) = (error.code(), error.hint());
+                let hint = match error {
+                    LoadError::Invalid { .. } if is_of_claim(file) => REPLACE_CLAIM_SPEC,
+                    _ => error.hint(),
+                };
+                let code = error.code();
                 Err(ErrorFacts::new(host, &file.path, error, code, hint))
             }
         };
@@ -92,6 +98,15 @@ impl SpecFileFacts {
             missing_paths: paths.missing_in(registry, file),
         }
     }
+}
+
+/// Whether the file has the name of a claim's spec.
+fn is_of_claim(file: &SpecFile) -> bool {
+    let name = file.path.file_name().and_then(OsStr::to_str);
+    let is_of = |driver: DraDriver| {
+        ClaimUid::from_spec_file_name(&driver.claim_kind(), name.unwrap_or_default()).is_some()
+    };
+    DraDriver::ALL.into_iter().any(is_of)
 }
 
 fn is_shadowed(registry: &Registry, file: &SpecFile) -> bool {

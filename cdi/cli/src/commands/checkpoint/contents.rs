@@ -32,7 +32,7 @@ pub(super) enum Records {
     /// Of `gpu.nvidia.com`.
     Gpus(DecodedCheckpoint<RawGpuGroup>),
     /// Records whose devices are not decoded: of another driver, or aborted ones.
-    Raw(Checkpoint<Box<RawValue>>),
+    Raw(DecodedCheckpoint<Box<RawValue>>),
 }
 
 // === impl Contents ===
@@ -59,9 +59,9 @@ impl Contents {
         let records = match (driver, raw) {
             (None, Ok(raw)) if !named.is_empty() => {
                 foreign_drivers.extend(named);
-                Records::Raw(raw)
+                Records::Raw(Ok(raw))
             }
-            (_, Ok(raw)) if has_name(path, ABORTED_FILE) => Records::Raw(raw),
+            (_, raw) if has_name(path, ABORTED_FILE) => Records::Raw(raw),
             (Some(DraDriver::Gpu), _) => Records::Gpus(Checkpoint::decode(&bytes)),
             _ => Records::Channels(channels()),
         };
@@ -77,7 +77,7 @@ impl Contents {
         match &self.records {
             Records::Channels(decoded) => decoded.as_ref().err().map(Damaged::description),
             Records::Gpus(decoded) => decoded.as_ref().err().map(Damaged::description),
-            Records::Raw(_) => None,
+            Records::Raw(decoded) => decoded.as_ref().err().map(Damaged::description),
         }
     }
 
@@ -122,6 +122,9 @@ fn named_drivers(decoded: &DecodedCheckpoint<Box<RawValue>>) -> BTreeSet<String>
 /// The hint for a checkpoint that cannot be read.
 fn read_hint(path: &Path, error: &ReadError) -> Option<String> {
     let hint = match error {
+        ReadError::Directory if path.file_name() == Some(CHECKPOINT_FILE.as_ref()) => {
+            "the plugin's checkpoint is a file: find out what created this directory, and remove it if it is empty"
+        }
         ReadError::Directory => {
             let file = path.join(CHECKPOINT_FILE);
             return Some(format!(

@@ -33,7 +33,7 @@ pub(super) struct CheckpointReport {
     pub(super) claims: Vec<Claim>,
 }
 
-/// How the file's boot relates to the host that this runs on.
+/// How the file's boot relates to that of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Boot {
@@ -45,7 +45,7 @@ pub(super) enum Boot {
     NotRecorded,
     /// The part of the file that has it is damaged.
     Lost,
-    /// This host's boot id cannot be read.
+    /// The host's boot id cannot be read.
     HostUnknown,
 }
 
@@ -143,11 +143,11 @@ pub(super) struct AllocatedDevice {
 // === impl CheckpointReport ===
 
 impl CheckpointReport {
-    pub(super) fn new(path: &Path, contents: &Contents, this_boot: Option<&BootId>) -> Self {
+    pub(super) fn new(path: &Path, contents: &Contents, host_boot: Option<&BootId>) -> Self {
         let report = match &contents.records {
-            Records::Channels(decoded) => Self::of(path, decoded, this_boot),
-            Records::Gpus(decoded) => Self::of(path, decoded, this_boot),
-            Records::Raw(checkpoint) => Self::of_whole(path, checkpoint, this_boot, |_| vec![]),
+            Records::Channels(decoded) => Self::of(path, decoded, host_boot, prepared_devices),
+            Records::Gpus(decoded) => Self::of(path, decoded, host_boot, prepared_devices),
+            Records::Raw(decoded) => Self::of(path, decoded, host_boot, |_| vec![]),
         };
         Self {
             driver: contents.driver.map(DraDriver::name),
@@ -159,13 +159,14 @@ impl CheckpointReport {
     fn of<P: Payload>(
         path: &Path,
         decoded: &DecodedCheckpoint<P>,
-        this_boot: Option<&BootId>,
+        host_boot: Option<&BootId>,
+        devices: impl Fn(&ClaimRecord<P>) -> Vec<PreparedDevice>,
     ) -> Self {
         let damaged = match decoded {
-            Ok(checkpoint) => return Self::of_whole(path, checkpoint, this_boot, prepared_devices),
+            Ok(checkpoint) => return Self::of_whole(path, checkpoint, host_boot, devices),
             Err(damaged) => damaged,
         };
-        let saved = Self::of_whole(path, &damaged.saved, this_boot, prepared_devices);
+        let saved = Self::of_whole(path, &damaged.saved, host_boot, devices);
         Self {
             layout: None,
             boot: if damaged.boot_id_is_lost() {
@@ -181,7 +182,7 @@ impl CheckpointReport {
     fn of_whole<P: Payload>(
         path: &Path,
         checkpoint: &Checkpoint<P>,
-        this_boot: Option<&BootId>,
+        host_boot: Option<&BootId>,
         devices: impl Fn(&ClaimRecord<P>) -> Vec<PreparedDevice>,
     ) -> Self {
         let claims = checkpoint.claims();
@@ -190,7 +191,7 @@ impl CheckpointReport {
             file: path.to_string_lossy().into_owned(),
             layout: Some(checkpoint.layout().code()),
             boot_id: checkpoint.boot_id().map(str::to_owned),
-            boot: Boot::of(checkpoint.boot_id(), this_boot),
+            boot: Boot::of(checkpoint.boot_id(), host_boot),
             damage: None,
             driver: None,
             foreign_drivers: vec![],
@@ -204,11 +205,11 @@ impl CheckpointReport {
 // === impl Boot ===
 
 impl Boot {
-    fn of(recorded: Option<&str>, this_boot: Option<&BootId>) -> Self {
-        match (recorded, this_boot) {
+    fn of(recorded: Option<&str>, host_boot: Option<&BootId>) -> Self {
+        match (recorded, host_boot) {
             (None, _) => Self::NotRecorded,
             (Some(_), None) => Self::HostUnknown,
-            (Some(recorded), Some(this)) if recorded == this.as_str() => Self::Same,
+            (Some(recorded), Some(host)) if recorded == host.as_str() => Self::Same,
             (Some(_), Some(_)) => Self::Other,
         }
     }

@@ -404,7 +404,7 @@ pub(super) const ROWS: [Row; 49] = [
             host.remove("proc/driver/nvidia/capabilities");
             host.write(
                 "proc/devices",
-                "Character devices:\n195 nvidia\n234 nvidia-caps\n\nBlock devices:\n",
+                "Character devices:\n195 nvidia\n234 nvidia-caps\n507 nvidia-uvm\n\nBlock devices:\n",
             );
             host
         },

@@ -45,13 +45,10 @@ pub(super) fn summary(facts: &ClaimFacts) -> Option<String> {
 /// device exclusively.
 fn of_two_owners(facts: &ClaimFacts) -> Vec<Finding> {
     let mut openers: BTreeMap<u32, BTreeMap<&str, ChannelHolder<'_>>> = BTreeMap::new();
-    // A claim that kubelet no longer has holds nothing, and has a finding of its own.
-    let is_live = |uid: &str| {
-        let state = facts.kubelet_state();
-        state.is_none_or(|state| state.claims.contains_key(uid))
-    };
     for (uid, record) in facts.records().into_iter().flatten() {
-        let counts = |held: &&HeldChannel| held.channel != 0 || (!record.has_share && is_live(uid));
+        let counts = |held: &&HeldChannel| {
+            held.channel != 0 || (!record.has_share && facts.may_be_live(uid))
+        };
         for held in record.channels.iter().filter(counts) {
             let owners = openers.entry(held.channel).or_default();
             let opener = ChannelHolder { uid, record, held };

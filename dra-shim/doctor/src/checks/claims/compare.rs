@@ -48,7 +48,7 @@ fn without_spec(facts: &ClaimFacts, records: &Records) -> Vec<Finding> {
                 "claim-without-spec",
                 format!("claim {uid}"),
                 format!("according to {file}, this claim is prepared, but no CDI directory has its spec: containers of its pods cannot be created"),
-                "restart the kubelet plugin on this node, which rewrites the spec",
+                "none needed if the kubelet plugin on this node is running: the plugin writes missing specs again within seconds. Otherwise start the plugin; if the spec stays missing, the plugin's log has the reason",
             )
         })
         .collect()

@@ -28,6 +28,7 @@ fn record(uid: &str) -> RecordFacts {
             domain: "d".to_owned(),
             owner: "d".to_owned(),
         }],
+        gpus: BTreeSet::new(),
     }
 }
 
@@ -239,4 +240,49 @@ fn a_host_without_kubelet_is_skipped() {
     let report = report(&facts);
     assert!(report.skipped);
     assert_eq!(report.summary, "no kubelet in /var/lib/kubelet");
+}
+
+/// The ids and evidence for two prepared claims of the GPU driver, which hold these devices.
+fn of_gpus(
+    devices: [&str; 2],
+    change: impl FnOnce(&mut ClaimFacts),
+) -> Vec<(&'static str, String)> {
+    let mut facts = facts();
+    facts.root.driver = DraDriver::Gpu;
+    let CheckpointFile::Read(checkpoint) = &mut facts.checkpoint else {
+        panic!("no checkpoint");
+    };
+    for (record, device) in checkpoint.records.values_mut().zip(devices) {
+        record.channels.clear();
+        record.gpus = BTreeSet::from([device.to_owned()]);
+    }
+    change(&mut facts);
+    let report = check(
+        slice::from_ref(&facts),
+        &SpecFacts::default(),
+        &Invocation::default(),
+    );
+    let findings = report.findings.into_iter();
+    let found = findings.filter(|it| it.id == "gpu-of-two-claims");
+    found.map(|it| (it.id, it.evidence)).collect()
+}
+
+// req: DOCTOR-15
+#[test]
+fn a_gpu_that_two_claims_hold_is_an_error_that_names_both() {
+    let found = of_gpus(["gpu-0", "gpu-0"], |_| {});
+    let evidence = "according to /var/lib/kubelet/plugins/gpu.nvidia.com/checkpoint.json, this device is prepared for claim 1 (n/1) and for claim 2 (n/2), without adminAccess";
+    assert_eq!(found, [("gpu-of-two-claims", evidence.to_owned())]);
+    assert_eq!(of_gpus(["gpu-0", "gpu-1"], |_| {}), []);
+    let gone = of_gpus(["gpu-0", "gpu-0"], |facts| {
+        let KubeletStateFile::Read(state) = &mut facts.kubelet else {
+            panic!("no state");
+        };
+        state.claims.remove("2");
+    });
+    assert_eq!(gone, []);
+    let rebooted = of_gpus(["gpu-0", "gpu-0"], |facts| {
+        facts.boot_id = Some("later".to_owned());
+    });
+    assert_eq!(rebooted, []);
 }

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
@@ -228,6 +229,29 @@ fn a_mig_device_that_only_dra_drivers_do_not_give_is_an_info() {
     assert_eq!(found, [("mig-device-unusable", Severity::Info, evidence)]);
 }
 
+#[test]
+fn a_gpu_in_mig_mode_without_mig_devices_is_an_info() {
+    let found = |pending| {
+        found(|it| {
+            it.gpus[0].mig = Fact::Known(MigFacts {
+                enabled: true,
+                pending,
+                ..MigFacts::default()
+            });
+        })
+    };
+    let [(id, severity, _)] = &found(true)[..] else {
+        panic!("one finding");
+    };
+    assert_eq!(
+        (*id, *severity),
+        ("gpu-mig-without-devices", Severity::Info)
+    );
+    // Only the next reset is reported.
+    assert_eq!(found(false)[0].0, "gpu-mig-pending");
+    assert_eq!(found(false).len(), 1);
+}
+
 /// The diagnosis of a host with this change.
 fn diagnosis(change: impl FnOnce(&mut Facts)) -> Diagnosis {
     let empty = tempfile::tempdir().unwrap();
@@ -412,4 +436,74 @@ fn a_gpu_that_nvml_does_not_see_precedes_the_fabric_without_gpus() {
         it.fabric = fabric(Fabric::from_gpus(&[]));
     });
     assert_eq!(ids, ["gpu-not-enumerated", "no-gpus"]);
+}
+
+/// The majors of these drivers.
+fn majors(names: &[&str]) -> Fact<BTreeMap<String, u32>> {
+    let majors = names.iter().map(|name| ((*name).to_owned(), 195));
+    Fact::Known(majors.collect())
+}
+
+/// What containers with GPUs lack.
+fn of_containers(change: impl FnOnce(&mut Facts)) -> Vec<(&'static str, Severity)> {
+    let diagnosis = diagnosis(|it| {
+        it.gpus.host.majors = majors(&["nvidia"]);
+        it.driver.container_files = Some(ContainerFiles {
+            root: "/run/nvidia/driver".to_owned(),
+            problems: vec![ErrorFacts {
+                code: "driver-library-missing",
+                message: "libcuda.so.580.82.07 was not found in the driver root".to_owned(),
+                hint: "install the driver completely".to_owned(),
+            }],
+        });
+        change(it);
+    });
+    let findings = diagnosis.findings.into_iter();
+    let bad = findings.filter(|it| it.area == "gpus" && it.severity > Severity::Info);
+    bad.map(|it| (it.id, it.severity)).collect()
+}
+
+// req: DOCTOR-16
+#[test]
+fn what_every_container_with_a_gpu_needs_is_examined() {
+    let node = ("gpu-common-node-missing", Severity::Warning);
+    let file = ("driver-library-missing", Severity::Warning);
+    assert_eq!(of_containers(|_| {}), [node, file]);
+    let loaded = of_containers(|it| it.gpus.host.majors = majors(&["nvidia", "nvidia-uvm"]));
+    assert_eq!(loaded, [file]);
+    let with_plugin = of_containers(|it| {
+        let facts = &mut it.claims[0];
+        facts.root.driver = crate::DraDriver::Gpu;
+        facts.root.has_plugin = Some(true);
+        facts.is_registered = Some(true);
+    });
+    let node = ("gpu-common-node-missing", Severity::Error);
+    assert_eq!(with_plugin, [node, file]);
+}
+
+// req: DOCTOR-13
+// req: DOCTOR-16
+#[test]
+fn what_containers_lack_is_left_out_without_gpus_or_if_its_cause_is_reported() {
+    assert_eq!(of_containers(|it| it.gpus.gpus.clear()), []);
+    let passed_through = of_containers(|it| {
+        it.gpus.gpus[0].index = Fact::Absent;
+        it.gpus.gpus[0].pci_driver = Fact::Known("vfio-pci".to_owned());
+    });
+    assert_eq!(passed_through, []);
+    let other_version = |library: &str| {
+        of_containers(|it| {
+            it.gpus.host.majors = Fact::Absent;
+            it.driver.library = Some(library.to_owned());
+            it.gpus.driver.module = Fact::Known("570.1".to_owned());
+        })
+    };
+    assert_eq!(other_version("/usr/lib64/libnvidia-ml.so.580.82.07"), []);
+    let of_nvml = ("driver-version-mismatch", Severity::Error);
+    assert_eq!(other_version("/usr/lib64/libnvidia-ml.so.1"), [of_nvml]);
+    let no_module = of_containers(|it| {
+        it.gpus.driver.module = Fact::Absent;
+        it.gpus.gpus[0].index = Fact::Absent;
+    });
+    assert_eq!(no_module, []);
 }

@@ -76,6 +76,9 @@ pub struct RecordFacts {
     /// The channels that it holds; empty unless the claim is prepared. Invalid channel numbers
     /// are omitted.
     pub channels: Vec<HeldChannel>,
+    /// The names of the GPUs and MIG devices that no other claim may hold; empty unless the claim
+    /// is prepared. Devices with `adminAccess` or with a share are omitted.
+    pub gpus: BTreeSet<String>,
 }
 
 /// A channel that a prepared claim holds.
@@ -207,7 +210,7 @@ impl CheckpointFacts {
         }
         Self {
             aborted_damage: aborted.err(),
-            ..Self::new(&decoded, |_, record| RecordFacts::new(record))
+            ..Self::new(&decoded, |_, record| RecordFacts::of_gpus(record))
         }
     }
 }
@@ -227,6 +230,17 @@ impl RecordFacts {
             is_completed: record.is_completed(),
             has_share: false,
             channels: vec![],
+            gpus: BTreeSet::new(),
+        }
+    }
+
+    fn of_gpus(record: &ClaimRecord<RawGpuGroup>) -> Self {
+        let results = record.status.results_of(DraDriver::Gpu.name());
+        let own = results.filter(|it| !it.admin_access() && it.share_id().is_none());
+        let own = own.filter(|_| record.is_completed());
+        Self {
+            gpus: own.map(|it| it.device().to_owned()).collect(),
+            ..Self::new(record)
         }
     }
 

@@ -32,6 +32,7 @@ fn record((uid, domain, device, channel): Claim<'_>) -> (String, RecordFacts) {
             domain: domain.to_owned(),
             owner: owner.to_owned(),
         }],
+        gpus: BTreeSet::new(),
     };
     (uid.to_owned(), record)
 }
