@@ -136,7 +136,7 @@ put() {
 }
 
 put_library() {
-    local real=$library_dir/libnvidia-ml.so.$version old symbol
+    local real=$library_dir/libnvidia-ml.so.$version cuda=$library_dir/libcuda.so.$version old symbol
     mkdir -p "$library_dir"
     if [ "$with_library" = yes ]; then
         cp "$library" "$real.new.$$"
@@ -144,13 +144,15 @@ put_library() {
             drop_symbol "$real.new.$$" "$symbol"
         done
         mv -fT "$real.new.$$" "$real"
+        # An installed driver has CUDA, too. Nothing calls it here.
+        ln -f "$real" "$cuda"
         ln -sfn "$(basename "$real")" "$library_dir/libnvidia-ml.so.1.new.$$"
         mv -fT "$library_dir/libnvidia-ml.so.1.new.$$" "$library_dir/libnvidia-ml.so.1"
     else
-        rm -f "$library_dir/libnvidia-ml.so.1" "$real"
+        rm -f "$library_dir/libnvidia-ml.so.1" "$real" "$cuda"
     fi
-    for old in "$library_dir"/libnvidia-ml.so.*.*; do
-        [ "$old" = "$real" ] || rm -f "$old"
+    for old in "$library_dir"/lib{nvidia-ml,cuda}.so.*.*; do
+        [ "$old" = "$real" ] || [ "$old" = "$cuda" ] || rm -f "$old"
     done
 }
 

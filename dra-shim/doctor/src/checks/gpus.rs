@@ -17,7 +17,7 @@
 //! | `mig-device-unusable` | info | DRA drivers do not publish a MIG device, but containers can use it |
 //! | `gpu-mig-without-devices` | info | a GPU is in MIG mode and has no MIG devices, so no container can get a part of it |
 //! | `driver-library-missing`, `driver-version-mixed`, `driver-file-unusable`, `driver-path-odd` (of [`nvidia_driver_files`]) | warning | a file of the driver that containers get is missing or wrong |
-//! | `gpu-common-node-missing` | error with the GPU plugin, otherwise warning | a device node that every container with a GPU needs has no major |
+//! | `gpu-common-node-missing` | error with the GPU plugin, otherwise info | a device node that every container with a GPU needs has no major |
 //!
 //! [`check`] leaves out what other areas report. The last two rows are only in [`check`].
 
@@ -127,7 +127,8 @@ fn missing_common_node(inventory: &Inventory, gives_gpus: bool) -> Option<Findin
     let severity = if gives_gpus {
         Severity::Error
     } else {
-        Severity::Warning
+        // A module may be loaded at its first use.
+        Severity::Info
     };
     Some(Finding::new(
         severity,
