@@ -36,7 +36,12 @@ fn install_from(own: &Path, data_dir: &Path) -> Result<PathBuf, String> {
         dir.ensure(name, &program, MODE)
             .map_err(|error| error_chain(&error))?;
     }
-    Ok(data_dir.join(NAME))
+    Ok(path(data_dir))
+}
+
+/// The path for specs.
+pub(crate) fn path(data_dir: &Path) -> PathBuf {
+    data_dir.join(NAME)
 }
 
 fn unreadable(program: &Path, error: &io::Error) -> String {

@@ -1,5 +1,6 @@
 //! Reads the node's GPUs: at the start, when driver or devices change, and every few minutes.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,6 +53,10 @@ struct Reader {
 /// The files that change with the driver and its devices: each read is a few microseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Look {
+    /// The directory of the loaded module: sysfs gives it a new inode at each loading.
+    module: Option<u64>,
+    /// Whether the hook is there: a reading installs it.
+    has_hook: bool,
     version: Option<Vec<u8>>,
     majors: Option<Vec<u8>>,
     gpus: Vec<std::ffi::OsString>,
@@ -95,7 +100,7 @@ impl GpuMonitor {
         latest.host.clone().ok_or_else(|| PrepareError::NotKnown {
             reason: match &latest.no_driver {
                 Some(reason) => reason.clone(),
-                None => "they have not been read yet".to_owned(),
+                None => "they are being read".to_owned(),
             },
         })
     }
@@ -110,6 +115,12 @@ impl GpuMonitor {
         shutdown.run_until_cancelled(self.watch(&heartbeat)).await;
     }
 
+    /// What is known may be wrong until a reading ends, so claims wait for it.
+    // req: GPU-43
+    fn claims_wait(&self) {
+        self.0.latest.send_modify(|latest| latest.host = None);
+    }
+
     async fn watch(&self, heartbeat: &Heartbeat) {
         let mut seen = None;
         let mut read_at = Instant::now();
@@ -120,6 +131,9 @@ impl GpuMonitor {
                 return; // the tokio runtime is shutting down
             };
             if seen.as_ref() != Some(&look) || Instant::now() >= read_at {
+                if seen.as_ref().is_some_and(|seen| *seen != look) {
+                    self.claims_wait();
+                }
                 let before = self.0.latest.borrow().clone();
                 let reader = self.0.reader.clone();
                 let Ok(now) = spawn_blocking(move || reader.read(&before)).await else {
@@ -159,7 +173,10 @@ impl Reader {
             .map(|entry| entry.file_name())
             .collect();
         gpus.sort();
+        let module = std::fs::metadata(self.sources.sys.join("module/nvidia"));
         Look {
+            module: module.ok().map(|found| found.ino()),
+            has_hook: hook::path(&self.data_dir).exists(),
             version: std::fs::read(driver.join("version")).ok(),
             majors: std::fs::read(proc.join("devices")).ok(),
             gpus,
@@ -274,6 +291,45 @@ mod tests {
         assert_eq!(problems, [""; 0]);
         let mounted = "\"/run/nvidia/driver/usr/lib64/libcuda.so.580.82.07\"";
         assert!(format!("{gpus:?}").contains(mounted), "{gpus:?}");
+    }
+
+    // req: GPU-43
+    #[test]
+    fn claims_wait_for_a_reading_when_the_module_is_loaded_again_or_the_hook_is_gone() {
+        let root = tempfile::tempdir().unwrap();
+        let host = MockHost::new(root.path(), &mk_inventory(), library());
+        let reader = reader(root.path(), &host, "");
+        host.write("sys/module/nvidia/version", "580.82.07");
+        let before = reader.look();
+        assert_eq!(reader.look(), before);
+        let old = host.path("sys/module/nvidia");
+        std::fs::rename(old, host.path("sys/module/old")).unwrap();
+        host.write("sys/module/nvidia/version", "580.82.07");
+        let reloaded = reader.look();
+        assert_ne!(reloaded, before);
+        host.write("data/imex-dra-cdi-hook", "a program");
+        assert_ne!(reader.look(), reloaded);
+
+        let (gpus, problems) = reader.host(&mk_inventory());
+        let monitor = monitor_with(reader);
+        let known = NodeGpus::default().next(&mk_inventory(), gpus, problems);
+        monitor.0.latest.send_replace(known);
+        monitor.claims_wait();
+        let waits = monitor.host_for_claim().unwrap_err().to_string();
+        assert!(waits.contains("they are being read"), "{waits}");
+        assert_eq!(
+            monitor.0.latest.borrow().devices.len(),
+            8,
+            "still published"
+        );
+    }
+
+    fn monitor_with(reader: Reader) -> GpuMonitor {
+        GpuMonitor(Arc::new(Shared {
+            reader,
+            latest: watch::Sender::default(),
+            wanted: Notify::new(),
+        }))
     }
 
     // req: GPU-42
