@@ -458,6 +458,7 @@ fn the_charts_jobs_have_only_the_permissions_that_they_need() -> Result<()> {
     let domains = "list computedomains.resource.nvidia.com";
     let between = [
         (guard, domains, false),
+        (guard, "list resourceclaims", false),
         (crds, domains, false),
         (crds, "create customresourcedefinitions", false),
     ];
@@ -481,7 +482,8 @@ fn the_charts_jobs_have_only_the_permissions_that_they_need() -> Result<()> {
         (guard, "delete computedomains.resource.nvidia.com", false),
         (guard, "patch computedomains.resource.nvidia.com", false),
         (guard, "create resourceclaimtemplates", false),
-        (guard, "list resourceclaims", false),
+        (guard, "list resourceclaims", true),
+        (guard, "patch resourceclaims", false),
         (guard, "list customresourcedefinitions", false),
         (guard, crd, false),
         (guard, "list pods", false),
