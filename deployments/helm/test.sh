@@ -267,7 +267,7 @@ done
 # req: CHART-5
 [ "$(grep -c 'variables.gpuConfigs.all' "$scratch/beside.yaml")" = 6 ] || fail "configs of GPUs are not checked in claims and templates"
 lacks 'gpu.nvidia.com|mig.nvidia.com|gpuConfigs' without
-# GPUs alone: nothing of ComputeDomains, whose settings have no effect. One Job, which runs a program of the image.
+# GPUs alone: no object of ComputeDomains, and their settings have no effect. The only Job runs a program of the image.
 golden gpus "${gpus[@]}" --set resources.computeDomains.enabled=false
 sed 's/ \[compute-domain-controller\]$//' "$scratch/gpus.yaml" >"$scratch/only-gpus.yaml"
 lacks 'compute-?domain|imexd|IMEX|kind: (Deployment|PodDisruptionBudget)' only-gpus

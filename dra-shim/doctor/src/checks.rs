@@ -37,11 +37,12 @@ pub fn diagnose(facts: &Facts, invocation: &Invocation) -> Diagnosis {
     let module = &facts.gpus.driver.module;
     let module_is_loaded = *module != Fact::Absent;
     let has_plugin = has_plugin(facts);
-    let mut drivers = facts.claims.iter();
-    let gives_channels =
-        drivers.any(|it| it.driver() == DraDriver::ComputeDomain && it.has_plugin());
-    let mut drivers = facts.claims.iter();
-    let gives_gpus = drivers.any(|it| it.driver() == DraDriver::Gpu && it.has_plugin());
+    let has_plugin_of = |driver| {
+        let mut drivers = facts.claims.iter();
+        drivers.any(|it| it.driver() == driver && it.has_plugin())
+    };
+    let gives_channels = has_plugin_of(DraDriver::ComputeDomain);
+    let gives_gpus = has_plugin_of(DraDriver::Gpu);
     let context = channels::Context {
         module_is_loaded,
         imex_is_down: facts.imex.is_down(),
@@ -127,7 +128,8 @@ fn has_plugin(facts: &Facts) -> bool {
     facts.claims.iter().any(ClaimFacts::has_plugin)
 }
 
-/// Whether something on the host gives devices to kubelet by CDI: a plugin, or another DRA driver or device plugin that has written a spec of a vendor `k8s.*`.
+/// Whether something on the host gives devices to kubelet by CDI: a plugin, or another DRA driver or
+/// device plugin that has written a spec of a vendor `k8s.*`.
 fn wants_cdi(facts: &Facts) -> bool {
     let is_kubelets = |file: &SpecFileFacts| {
         let spec = file.spec.as_ref().ok();

@@ -169,3 +169,20 @@ fn driver(parts: &Parts<GpuDevices>, monitor: GpuMonitor) -> GpuDriver {
         cdi_root: parts.cdi_root.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_charts_notes_list_the_same_gates() {
+        let helpers = include_str!("../../../deployments/helm/imex-dra/templates/_helpers.tpl");
+        let (_, list) = helpers
+            .split_once("imex-dra.gpuGatesWithoutEffect")
+            .unwrap();
+        let (list, _) = list.split_once(']').unwrap();
+        let (_, names) = list.split_once('[').unwrap();
+        let names: Vec<&str> = names.split(", ").collect();
+        assert_eq!(WITHOUT_EFFECT.map(Gate::name).as_slice(), names);
+    }
+}

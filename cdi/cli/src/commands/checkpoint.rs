@@ -72,7 +72,7 @@ fn node_files(node: &NodeCheckpoint, with_aborted: bool) -> Result<Vec<PathBuf>,
 }
 
 /// The drivers with a checkpoint on the node, damaged or not. Otherwise the first driver with a
-/// directory, whose checkpoint may be missing; if there is none, the first driver.
+/// directory, even without a checkpoint; if there is none, the first driver.
 fn node_drivers(dir: impl Fn(DraDriver) -> PathBuf) -> Vec<DraDriver> {
     let all = DraDriver::ALL.into_iter();
     let has_checkpoint = |driver: &DraDriver| {

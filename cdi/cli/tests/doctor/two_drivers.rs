@@ -140,9 +140,9 @@ fn faults_of_gpu_claims_are_found_and_those_of_the_other_driver_are_not() {
             panic!("{id}: {bad:#?}");
         };
         assert_eq!(found["id"], id);
-        let said = ["subject", "evidence"].map(|it| text(found, it)).concat();
-        assert!(said.contains(name), "{id}: {said}");
-        assert!(!said.contains("compute-domain"), "{id}: {said}");
+        let texts = ["subject", "evidence"].map(|it| text(found, it)).concat();
+        assert!(texts.contains(name), "{id}: {texts}");
+        assert!(!texts.contains("compute-domain"), "{id}: {texts}");
     }
 }
 

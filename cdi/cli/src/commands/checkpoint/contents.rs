@@ -31,7 +31,7 @@ pub(super) enum Records {
     Channels(DecodedCheckpoint<DeviceGroup>),
     /// Of `gpu.nvidia.com`.
     Gpus(DecodedCheckpoint<RawGpuGroup>),
-    /// Records whose devices are not decoded: of another driver, or aborted ones.
+    /// Of another driver, or aborted: the devices are not decoded.
     Raw(DecodedCheckpoint<Box<RawValue>>),
 }
 
@@ -107,7 +107,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     input::read(path, limit, |error| read_hint(path, error).map(Into::into))
 }
 
-/// The driver in whose plugin directory the file is.
+/// The driver of the plugin directory that has the file.
 fn driver_of_dir(path: &Path) -> Option<DraDriver> {
     DraDriver::from_name(directory_of(path).file_name()?.to_str()?)
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 /// The records of claims that have specs.
 pub(super) struct ClaimRecords<'a> {
     kubelet_root: &'a str,
-    /// Of the drivers whose claims have specs.
+    /// One for each driver that has a claim with a spec.
     files: BTreeMap<DraDriver, CheckpointFile>,
 }
 
