@@ -17,6 +17,9 @@ pub const CHANNEL_PATH: &str = "/dev/nvidia-caps-imex-channels/channel0";
 /// The directory in which `hack/install.sh` installs the mock driver on each node.
 pub const DRIVER_ROOT: &str = "/run/nvidia/driver";
 
+/// The shell command of containers that wait for their end.
+pub const SLEEP: &str = "trap 'exit 0' TERM; sleep 100000 & wait";
+
 /// A ComputeDomain whose template has the name `<name>-channel`.
 #[derive(Debug)]
 pub struct TestDomain {
@@ -264,7 +267,7 @@ fn manifest(namespace: &Namespace, name: &str, node: Option<u8>, claim: Option<V
                 "name": "main",
                 "image": "localhost/busybox:1",
                 "imagePullPolicy": "Never",
-                "command": ["sh", "-c", "trap 'exit 0' TERM; sleep 100000 & wait"],
+                "command": ["sh", "-c", SLEEP],
                 "resources": {"claims": container_claims},
             }],
         },

@@ -11,6 +11,7 @@ use mock_host::{MockHost, built, library, make_probe_image};
 use serde_json::{Value, json};
 
 use crate::cliques::LABEL_ENABLED;
+use crate::fixtures::SLEEP;
 use crate::node_pod::NAMESPACE;
 use crate::release::upgrade;
 use crate::{Cluster, Namespace, program_path, wait_until};
@@ -387,7 +388,7 @@ pub fn sleeping_pod(
     let containers = containers.iter().map(|name| {
         json!({
             "name": name, "image": "localhost/busybox:1", "imagePullPolicy": "Never",
-            "command": ["sh", "-c", "trap 'exit 0' TERM; sleep 100000 & wait"],
+            "command": ["sh", "-c", SLEEP],
             "resources": {"claims": [{"name": "gpu"}]},
         })
     });

@@ -2,7 +2,7 @@
 //! message, or reported; containers with a claim start in both modes.
 
 use anyhow::{Result, ensure};
-use cluster_tests::fixtures::{self, ChartValue, TestDomain};
+use cluster_tests::fixtures::{self, ChartValue, SLEEP, TestDomain};
 use cluster_tests::{Cluster, Namespace, channels, wait_until};
 use serde_json::{Value, json};
 
@@ -259,7 +259,7 @@ impl RequestKind {
                     "name": "main",
                     "image": "localhost/busybox:1",
                     "imagePullPolicy": "Never",
-                    "command": ["sh", "-c", "trap 'exit 0' TERM; sleep 100000 & wait"],
+                    "command": ["sh", "-c", SLEEP],
                     "env": self.env,
                     "securityContext": {"privileged": self.is_privileged},
                     "volumeMounts": mounts,

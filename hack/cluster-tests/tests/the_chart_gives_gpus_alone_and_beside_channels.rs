@@ -2,7 +2,7 @@
 //! beside channels: the GPUs' pods stay, and the workers of `examples/nvbandwidth` have their GPUs and their channel.
 
 use anyhow::{Context as _, Result, ensure};
-use cluster_tests::fixtures;
+use cluster_tests::fixtures::{self, SLEEP};
 use cluster_tests::gpus::{
     GPUS_OF_NODE, ReleaseGpus, claim_template, published, sleeping_pod, wait_until_unpublished,
 };
@@ -128,7 +128,7 @@ fn worker_pod(namespace: &Namespace, name: &str, mut pod: Value) -> Result<Value
     let container = container.context("no container")?;
     container["image"] = json!("localhost/busybox:1");
     container["imagePullPolicy"] = json!("Never");
-    container["command"] = json!(["sh", "-c", "trap 'exit 0' TERM; sleep 100000 & wait"]);
+    container["command"] = json!(["sh", "-c", SLEEP]);
     container["args"] = json!([]);
     Ok(pod)
 }

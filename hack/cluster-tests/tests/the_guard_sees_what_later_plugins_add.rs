@@ -2,7 +2,7 @@
 //! the container is refused before it starts.
 
 use anyhow::{Result, ensure};
-use cluster_tests::fixtures::{self, ChartValue};
+use cluster_tests::fixtures::{self, ChartValue, SLEEP};
 use cluster_tests::node_pod::NodePod;
 use cluster_tests::{Cluster, Injector, Namespace, wait_until};
 use serde_json::json;
@@ -114,7 +114,7 @@ fn pod_with(namespace: &Namespace, name: &str, what: &str, requested: &str) -> S
                 "name": "main",
                 "image": "localhost/busybox:1",
                 "imagePullPolicy": "Never",
-                "command": ["sh", "-c", "trap 'exit 0' TERM; sleep 100000 & wait"],
+                "command": ["sh", "-c", SLEEP],
             }],
         },
     })

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, ensure};
-use cluster_tests::fixtures::{self, ChartValue, TestDomain};
+use cluster_tests::fixtures::{self, ChartValue, SLEEP, TestDomain};
 use cluster_tests::node_pod::NodePod;
 use cluster_tests::{Cluster, Namespace, wait_until};
 use serde_json::{Value, json};
@@ -292,7 +292,7 @@ fn pod_with(namespace: &Namespace, name: &str, containers: usize) -> String {
             "name": format!("main-{number}"),
             "image": "localhost/busybox:1",
             "imagePullPolicy": "Never",
-            "command": ["sh", "-c", "trap 'exit 0' TERM; sleep 100000 & wait"],
+            "command": ["sh", "-c", SLEEP],
             "env": [{"name": "NVIDIA_IMEX_CHANNELS", "value": "0"}],
         })
     };

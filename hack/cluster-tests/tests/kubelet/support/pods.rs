@@ -58,7 +58,7 @@ impl Node {
         name: &str,
         claims: &[(&str, Vec<AllocationResult>)],
     ) -> Result<()> {
-        self.start_pod_running(name, "trap 'exit 0' TERM; sleep 100000 & wait", claims)
+        self.start_pod_running(name, cluster_tests::fixtures::SLEEP, claims)
             .await
     }
 
