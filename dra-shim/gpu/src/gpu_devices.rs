@@ -1,14 +1,16 @@
 //! GPUs as the devices of this plugin's parts.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use dra_checkpoint::{BootId, View};
-use durable_file::Dir;
+use dra_common::error_chain;
+use durable_file::{Dir, OsDir};
 use gpu_api::FeatureGates;
 use gpu_api::names::DRIVER_NAME;
-use gpu_node::{GpuGroup, Gpus, HostGpus, NodeClaims, prepared};
+use gpu_node::{Effects, GpuGroup, Gpus, Hardware, HostGpus, NodeClaims, prepared};
 use node_claims::{StartError, StartReport};
-use plugin_parts::PluginDevices;
+use plugin_parts::{DATA_MODE, PluginDevices};
 
 use crate::monitor::GpuMonitor;
 
@@ -20,6 +22,9 @@ pub(crate) struct GpuDevices {
     pub(crate) node: String,
     pub(crate) gates: FeatureGates,
     pub(crate) monitor: GpuMonitor,
+    /// The journals of changed GPUs.
+    pub(crate) effects_dir: PathBuf,
+    pub(crate) hardware: Arc<dyn Hardware>,
 }
 
 impl PluginDevices for GpuDevices {
@@ -34,9 +39,15 @@ impl PluginDevices for GpuDevices {
         cdi: Arc<dyn Dir>,
         boot: BootId,
     ) -> Result<(NodeClaims, StartReport), StartError> {
+        let effects = OsDir::create(&self.effects_dir, DATA_MODE)
+            .and_then(|dir| Effects::open(Arc::new(dir), &boot, Arc::clone(&self.hardware)));
+        let effects = effects.map_err(|error| StartError::Hardware {
+            reason: error_chain(&error),
+        })?;
         let gpus = Gpus {
             node: self.node.clone(),
             gates: self.gates.clone(),
+            effects,
         };
         gpus.start(checkpoint, cdi, boot, self.facts().as_ref())
     }

@@ -4,7 +4,9 @@
 //! NVML (in a child), /proc, sysfs ──► monitor ──► node_gpus ──► publish ──► slice, health, conditions, events
 //!                                        │ HostGpus
 //!                                        ▼
-//! kubelet ◄──► dra-kubelet ──► driver ──► gpu-node ──► checkpoint, CDI files
+//! kubelet ◄──► dra-kubelet ──► driver ──► gpu-node ──► checkpoint, CDI files, journals
+//!                                            │
+//!                  effects_keeper ──► nvidia_smi ──► time slices of GPUs
 //! ```
 //!
 //! [`plugin_parts`] has what surrounds the claims. No state of GPUs, driver, node or cluster ends the process, and the
@@ -14,11 +16,13 @@
 
 mod args;
 mod driver;
+mod effects_keeper;
 mod gpu_devices;
 mod hook;
 mod metrics;
 mod monitor;
 mod node_gpus;
+mod nvidia_smi;
 mod publish;
 mod run;
 mod slice_device;

@@ -26,6 +26,7 @@ const STATES: [(DeviceState, &str); 3] = [
 pub(crate) struct GpuMetrics {
     devices: Family<Devices, Gauge>,
     skipped: Gauge,
+    not_restored: Gauge,
 }
 
 // === impl GpuMetrics ===
@@ -44,7 +45,18 @@ impl GpuMetrics {
             "GPUs and MIG devices of this node that are not published, because they cannot be identified or read",
             metrics.skipped.clone(),
         );
+        own.register(
+            "claims_with_failed_gpu_changes",
+            "Claims whose GPUs cannot be changed as they want it, or not be restored after they have ended",
+            metrics.not_restored.clone(),
+        );
         metrics
+    }
+
+    /// Sets the number of claims whose changes fail.
+    pub(crate) fn not_restored(&self, claims: usize) {
+        self.not_restored
+            .set(i64::try_from(claims).unwrap_or(i64::MAX));
     }
 
     /// Sets the number of devices for every type and state, including 0.

@@ -5,19 +5,22 @@ use std::sync::Arc;
 use daemon_runtime::{Events, Liveness, Readiness, StartError, signals};
 use dra_kubelet::{DesiredPool, DeviceHealth};
 use gpu_api::Gate;
+use nvml_session::DriverRoot;
 use plugin_parts::{
     ClaimStatusWriter, InFlight, KubeletParts, Parts, READS_LIMIT, ReportedHolders,
-    UnsupportedFields, dump_on_signal, register_metrics, serve_http,
+    UnsupportedFields, WRITES_LIMIT, dump_on_signal, register_metrics, serve_http,
 };
 use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::args::Args;
 use crate::driver::GpuDriver;
+use crate::effects_keeper::EffectsKeeper;
 use crate::gpu_devices::{GpuDevices, SharedClaims};
 use crate::metrics::GpuMetrics;
 use crate::monitor::GpuMonitor;
 use crate::node_gpus::NodeGpus;
+use crate::nvidia_smi::NvidiaSmi;
 use crate::publish::Publisher;
 
 const PROGRAM: &str = "gpu-kubelet-plugin";
@@ -93,6 +96,10 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
             node: node_name.clone(),
             gates,
             monitor: monitor.clone(),
+            effects_dir: paths.data_dir.join("effects"),
+            hardware: Arc::new(NvidiaSmi {
+                driver_root: DriverRoot::new(paths.driver_root.clone()),
+            }),
         }),
         shared_claims: SharedClaims::default(),
         holders: ReportedHolders::default(),
@@ -109,6 +116,8 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     let (desired, desired_pool) = watch::channel(DesiredPool::Undecided);
     let (health, device_health) = watch::channel(Vec::new());
     let (unsupported_fields, seen_to_drop) = watch::channel(UnsupportedFields::default());
+    let keeper = keeper(&parts, &monitor, gpu_metrics.clone());
+    let keeping = tokio::spawn(keeper.run(shutdown.clone()));
     let publisher = publisher(
         &parts,
         (monitor.subscribe(), seen_to_drop),
@@ -126,12 +135,23 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     };
     let ended = parts.serve_kubelet(kubelet, &shutdown).await;
     shutdown.cancel();
-    for task in tasks.into_iter().chain([publishing, reading]) {
+    for task in tasks.into_iter().chain([keeping, publishing, reading]) {
         // Tasks end at their next await. The panic hook has logged a panic.
         let _ = task.await;
     }
     info!("shutdown");
     ended
+}
+
+fn keeper(parts: &Parts<GpuDevices>, monitor: &GpuMonitor, metrics: GpuMetrics) -> EffectsKeeper {
+    EffectsKeeper {
+        shared_claims: parts.shared_claims.clone(),
+        gpus: monitor.subscribe(),
+        metrics,
+        events: parts.events.clone(),
+        node: parts.node_reference(),
+        heartbeat: parts.liveness.add("effects-keeper", WRITES_LIMIT),
+    }
 }
 
 fn publisher(

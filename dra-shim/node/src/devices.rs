@@ -2,16 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
-use dra_checkpoint::{ClaimRecord, ClaimStatus, KubeletDevice, Payload, View};
+use dra_checkpoint::{
+    ClaimRecord, ClaimRef, ClaimStatus, KubeletDevice, Payload, StoreError, View,
+};
 use imex_cdi::{ClaimSpec, ClaimUid, DeviceName};
 
-use crate::error::PrepareError;
+use crate::error::{PrepareError, UnprepareError};
 
 /// The devices of one driver: which claim may have which device, and the CDI spec of a claim.
 ///
-/// [`NodeClaims`](crate::NodeClaims) calls all methods on the checkpoint's thread, most of them under
-/// its lock: they answer from memory, or read a small file at most.
+/// [`NodeClaims`](crate::NodeClaims) calls all methods but those of [`Changed`] hardware on the checkpoint's thread,
+/// most of them under its lock: they answer from memory, or read a small file at most.
 pub trait Devices: fmt::Debug + Send + Sync + Sized + 'static {
     /// One element of `preparedDevices` of a Completed record.
     type Group: Payload + Clone + fmt::Debug;
@@ -86,6 +89,59 @@ pub trait Devices: fmt::Debug + Send + Sync + Sized + 'static {
         found: &BTreeSet<DeviceName>,
         id: &dyn Fn(&DeviceName) -> String,
     ) -> Restored<Self::Group>;
+
+    /// Changes hardware as the plan asks: between the Started record and the spec, without the checkpoint's lock.
+    /// May be slow. Every attempt of a Prepare calls it, and the one before may have been interrupted anywhere.
+    /// `view` reads the records, with the changes of other processes. `None`: the claim changes nothing. Only `Gpus`
+    /// changes hardware.
+    ///
+    /// # Errors
+    /// Why the hardware cannot be changed. What is changed already is restored by
+    /// [`NodeClaims::unprepare`](crate::NodeClaims::unprepare).
+    fn change(
+        &self,
+        _view: &dyn Fn() -> Result<Arc<View<Self::Group>>, StoreError>,
+        _claim: &ClaimRef,
+        _plan: &Self::Plan,
+    ) -> Result<Option<ChangedHardware<Self::Group>>, Self::Error> {
+        Ok(None)
+    }
+
+    /// The hardware that the claim has changed, or may have changed before a crash. `None`: none.
+    ///
+    /// # Errors
+    /// Retry.
+    fn changed(
+        &self,
+        _view: &View<Self::Group>,
+        _uid: &str,
+    ) -> Result<Option<ChangedHardware<Self::Group>>, UnprepareError> {
+        Ok(None)
+    }
+
+    /// The claims with [`changed`](Self::changed) hardware, with or without a record.
+    fn changed_claims(&self) -> Vec<ClaimRef> {
+        Vec::new()
+    }
+}
+
+/// The changed hardware of a claim.
+pub type ChangedHardware<G> = Box<dyn Changed<G>>;
+
+/// Hardware that a claim has changed. While this value exists, no other claim changes the same hardware.
+pub trait Changed<G: Payload> {
+    /// Restores what no other claim needs: after the claim's spec was removed, before its record is. What cannot
+    /// be restored now is not forgotten, and is no error: a broken device must not keep a claim from its end.
+    ///
+    /// # Errors
+    /// Nothing is noted durably: retry.
+    fn restore(&mut self, view: &View<G>) -> Result<(), UnprepareError>;
+
+    /// Forgets what is restored: after the claim's record was removed.
+    ///
+    /// # Errors
+    /// Retry.
+    fn forget(&mut self, view: &View<G>) -> Result<(), UnprepareError>;
 }
 
 /// The devices of a claim that lost its record.

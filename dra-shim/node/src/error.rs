@@ -77,6 +77,13 @@ pub enum UnprepareError {
         /// Why.
         source: ClaimSpecsError,
     },
+    /// The hardware that the claim has changed could not be restored, and that could not be noted, either.
+    #[error("what the claim has changed on hardware cannot be restored: {reason}")]
+    #[advice(code = "hardware-not-restored")]
+    Hardware {
+        /// Why.
+        reason: String,
+    },
 }
 
 impl From<StoreError> for PrepareError {

@@ -20,6 +20,9 @@
 //! the commit that writes the record ([`dra_checkpoint::Store`]). The commit runs under a lock that
 //! the Go driver's plugin on the same node takes, too. A CDI spec is removed only inside such a
 //! commit.
+//!
+//! A driver whose claims change hardware ([`Devices::change`]) changes it between the Started record and the spec, and
+//! restores it between the spec's removal and the record's. It keeps its own notes of what is changed.
 
 #![forbid(unsafe_code)]
 
@@ -37,7 +40,7 @@ mod start;
 mod unprepare;
 
 pub use absence_tracker::{ABSENT_FOR, AbsenceTracker, Presence};
-pub use devices::{Devices, Restored};
+pub use devices::{Changed, ChangedHardware, Devices, Restored};
 pub use error::{PrepareError, UnprepareError};
 pub use moment::Moment;
 pub use node_claims::{NodeClaims, WriterError};

@@ -83,16 +83,26 @@ impl<D: Devices> NodeClaims<D> {
     }
 
     /// The claims with a record, for checks against the API server. Names are empty
-    /// if a Go driver release that does not store names wrote the record.
+    /// if a Go driver release that does not store names wrote the record. Claims that have lost their record but
+    /// have changed hardware are among them: nothing is restored before the API server has been asked.
     pub fn recorded_claims(&self) -> Vec<ClaimRef> {
         let view = self.store.view();
-        view.records_unchecked()
-            .map(|(uid, record)| ClaimRef {
-                uid: uid.to_owned(),
-                name: record.name.clone(),
-                namespace: record.namespace.clone(),
-            })
+        let recorded = view.records_unchecked().map(|(uid, record)| ClaimRef {
+            uid: uid.to_owned(),
+            name: record.name.clone(),
+            namespace: record.namespace.clone(),
+        });
+        let changed = self.devices.changed_claims().into_iter();
+        recorded
+            .chain(changed.filter(|claim| view.get(&claim.uid).is_none()))
             .collect()
+    }
+
+    /// Whether a container may be using what the claim holds or has changed. According to cached records.
+    pub fn may_be_in_use(&self, uid: &str) -> bool {
+        let mut changed = self.devices.changed_claims().into_iter();
+        self.cached_as_prepared(uid)
+            || self.view().get(uid).is_none() && changed.any(|claim| claim.uid == uid)
     }
 
     /// Checks that the checkpoint can be changed now. Takes the lock, writes no file, and
@@ -111,6 +121,18 @@ impl<D: Devices> NodeClaims<D> {
                 | StoreError::WriterPanicked => WriterError::Unresponsive(source),
                 source => WriterError::Blocked(source),
             }),
+        }
+    }
+
+    /// The records, with the changes of other processes.
+    ///
+    /// # Errors
+    /// The checkpoint cannot be read.
+    pub fn read_view(&self) -> Result<Arc<View<D::Group>>, StoreError> {
+        match self.store.commit(|_| Ok::<_, Infallible>(())) {
+            Ok(()) => Ok(self.view()),
+            Err(CommitError::Refused(never)) => match never {},
+            Err(CommitError::Store(error)) => Err(error),
         }
     }
 

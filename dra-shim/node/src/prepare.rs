@@ -1,5 +1,6 @@
-//! Prepare: the claim's record becomes Started, its CDI spec is written, its record becomes Completed. The checkpoint
-//! is written twice; claims that are prepared at the same time share these writes.
+//! Prepare: the claim's record becomes Started, hardware is changed if the claim asks for it, its CDI spec is written,
+//! its record becomes Completed. The checkpoint is written twice; claims that are prepared at the same time share
+//! these writes.
 
 use std::sync::Arc;
 
@@ -95,12 +96,22 @@ impl<D: Devices> NodeClaims<D> {
     /// [`unprepare`](Self::unprepare) removes them.
     // req: NODE-16, NODE-22
     pub fn prepare(&self, prepare: Prepare<D>) -> Result<Vec<KubeletDevice>, D::Error> {
+        let claim = prepare.claim.clone();
         let started = match self.begin(prepare)? {
             Begun::Prepared(devices) => return Ok(devices),
             Begun::Started(started) => started,
         };
-        self.write_spec(&started)?;
-        self.end(*started)
+        let view = || self.read_view();
+        let changed = self.devices.change(&view, &claim, &started.plan)?;
+        let ended = self.write_spec(&started).and_then(|()| self.end(*started));
+        if let (Err(_), Some(mut changed)) = (&ended, changed)
+            && let view = self.view()
+            && view.phase(&claim.uid) != Phase::Completed
+        {
+            // If this fails, too, the claim's next call repeats it.
+            let _ = changed.restore(&view).and_then(|()| changed.forget(&view));
+        }
+        ended
     }
 
     /// The first transaction of [`prepare`](Self::prepare): writes the Started record before the first

@@ -48,6 +48,12 @@ pub enum StartError {
         /// Why.
         reason: String,
     },
+    /// What claims have changed on hardware cannot be read.
+    #[error("what claims have changed on hardware is not known: {reason}")]
+    Hardware {
+        /// Why.
+        reason: String,
+    },
     /// The CDI directory cannot be used.
     #[error("the CDI directory cannot be used")]
     Cdi(#[source] ClaimSpecsError),

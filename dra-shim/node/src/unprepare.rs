@@ -13,8 +13,8 @@ use crate::moment::{FenceClock, Moment};
 use crate::node_claims::{NodeClaims, steps};
 
 impl<D: Devices> NodeClaims<D> {
-    /// Removes a claim's spec and record: when kubelet calls, and for a claim
-    /// that [`AbsenceTracker`](crate::AbsenceTracker) reports as deleted. Needs local state
+    /// Removes a claim's spec, restores the hardware that the claim has changed, and removes its record: when kubelet
+    /// calls, and for a claim that [`AbsenceTracker`](crate::AbsenceTracker) reports as deleted. Needs local state
     /// only, not the claim object. Succeeds if there is no record.
     ///
     /// The caller ensures that no Prepare of the claim runs in this process. A
@@ -24,13 +24,24 @@ impl<D: Devices> NodeClaims<D> {
     /// [`UnprepareError`]: retry.
     // req: KUBELET-31, NODE-20
     pub fn unprepare(&self, uid: &str, now: Moment) -> Result<(), UnprepareError> {
-        let uid = uid.to_owned();
+        let mut changed = self.devices.changed(&self.view(), uid)?;
+        if let Some(changed) = &mut changed {
+            // The record still holds the devices, but no container starts with them.
+            let (specs, uid) = (Arc::clone(&self.specs), uid.to_owned());
+            self.commit(move |_| remove_spec(&specs, &uid))?;
+            changed.restore(&self.view())?;
+        }
         let (specs, fences) = (Arc::clone(&self.specs), Arc::clone(&self.fences));
+        let uid = uid.to_owned();
         self.commit(move |claims| {
             remove(claims, &specs, &uid, now)?;
             note_fence(claims, &fences, &uid, now);
-            Ok(())
-        })
+            Ok::<_, UnprepareError>(())
+        })?;
+        match &mut changed {
+            Some(changed) => changed.forget(&self.view()),
+            None => Ok(()),
+        }
     }
 
     /// Removes aborted records with an expired fence, and specs that a crashed Prepare of another process

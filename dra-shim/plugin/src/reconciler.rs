@@ -131,8 +131,8 @@ impl<D: Devices> Reconciler<D> {
     /// unprepares the claim when its last pod ends.
     // req: NODE-29
     async fn is_in_use(&mut self, claims: &NodeClaims<D>, claim: &ClaimRef, now: Instant) -> bool {
-        if !claims.cached_as_prepared(&claim.uid) {
-            return false; // holds no device
+        if !claims.may_be_in_use(&claim.uid) {
+            return false;
         }
         let presence = self.pods.presence(claim).await;
         if presence == Presence::Present {

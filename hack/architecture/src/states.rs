@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use compute_domain_core::lifecycle as domain_life;
 use compute_domain_node::policy::{Fault, Policy};
 use dra_checkpoint::lifecycle::{self as record_life, Refusal};
+use gpu_node::lifecycle::{Occasion, State};
 use node_claims::lifecycle::{ClaimState, Transaction};
 use nvml_clique::{FabricEvent, NodeFabricState};
 
@@ -26,6 +27,7 @@ pub(crate) fn blocks() -> Vec<Block> {
             "claim",
             format!("{}\n{}", machine(&claim()), after_a_crash()),
         ),
+        block("effects", effects()),
         block("fabric", format!("{}\n{}", machine(&fabric()), policies())),
         block("domain", machine(&domain())),
     ]
@@ -114,6 +116,23 @@ fn after_a_crash() -> String {
             left.name(),
             crashed.join(", ")
         );
+    }
+    text
+}
+
+/// The record and the journal of a claim that changes GPUs: a row for each state, a column for each occasion.
+fn effects() -> String {
+    let names = Occasion::ALL.map(Occasion::name);
+    let mut text = format!("| state | {} |\n", names.join(" | "));
+    text.push_str(&"|---".repeat(names.len() + 1));
+    text.push_str("|\n");
+    for state in State::ALL {
+        let cells = Occasion::ALL.map(|occasion| {
+            let steps = state.steps(occasion).iter().map(|step| step.name());
+            steps.collect::<Vec<_>>().join(", ")
+        });
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "| {} | {} |", state.name(), cells.join(" | "));
     }
     text
 }

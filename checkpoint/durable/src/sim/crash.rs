@@ -138,8 +138,15 @@ impl SimDir {
     pub fn crashes_with(&self, other: &Crash) -> impl Iterator<Item = Crash> + use<> {
         let (at, cause) = (other.at, other.cause);
         let point = self.points().take_while(|point| point.at <= at).last();
-        let crashes = point.into_iter().flat_map(|point| point.crashes());
-        crashes.filter(move |crash| crash.cause == cause)
+        point.into_iter().flat_map(move |point| match cause {
+            Cause::Kill => vec![point.kill()],
+            Cause::PowerLoss => point.losses(),
+        })
+    }
+
+    /// Like [`crashes`](Self::crashes), but only those of the process: one state at each moment.
+    pub fn kills(&self) -> impl Iterator<Item = Crash> + use<> {
+        self.points().map(|point| point.kill())
     }
 
     /// The disk at the beginning and after each event.
@@ -176,10 +183,18 @@ impl Point {
     }
 
     fn crashes(&self) -> Vec<Crash> {
-        let kill = self.crash(Cause::Kill, self.image.clone(), String::new());
+        iter::once(self.kill()).chain(self.losses()).collect()
+    }
+
+    fn kill(&self) -> Crash {
+        self.crash(Cause::Kill, self.image.clone(), String::new())
+    }
+
+    fn losses(&self) -> Vec<Crash> {
         let losses = losses(&self.image).into_iter();
-        let losses = losses.map(|loss| self.crash(Cause::PowerLoss, loss.image, loss.note));
-        iter::once(kill).chain(losses).collect()
+        losses
+            .map(|loss| self.crash(Cause::PowerLoss, loss.image, loss.note))
+            .collect()
     }
 
     fn crash(&self, cause: Cause, image: Image, note: String) -> Crash {

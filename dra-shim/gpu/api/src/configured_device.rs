@@ -6,7 +6,7 @@ use dra_claim::{ClaimStatus, DeviceConfig, DeviceResult};
 use crate::error::ConfigError;
 use crate::names::{DRIVER_NAME, DeviceType};
 use crate::opaque::OpaqueConfig;
-use crate::sharing::{Sharing, TimeSlice};
+use crate::sharing::Sharing;
 
 /// An allocated device of a claim with the settings that its container gets.
 #[derive(Clone, Debug, PartialEq)]
@@ -106,10 +106,7 @@ fn refuse_unsupported(device: &ConfiguredDevice<'_>) -> Result<(), ConfigError> 
         });
     }
     match &device.sharing {
-        None | Some(Sharing::TimeSlicing(TimeSlice::Default)) => Ok(()),
-        Some(Sharing::TimeSlicing(interval)) => Err(ConfigError::TimeSliceNotSupported {
-            interval: interval.as_str(),
-        }),
+        None | Some(Sharing::TimeSlicing(_)) => Ok(()),
         Some(Sharing::Mps(_)) => Err(ConfigError::MpsNotSupported),
     }
 }

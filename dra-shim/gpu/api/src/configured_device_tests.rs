@@ -1,6 +1,7 @@
 use dra_common::Class;
 
 use super::*;
+use crate::sharing::TimeSlice;
 
 const ALL_GATES: &str = "TimeSlicingSettings=true,MPSSupport=true";
 const MIG: &str = "gpu-0-mig-1g10gb-19-3";
@@ -207,22 +208,12 @@ fn configs_of_other_drivers_are_not_read() {
 // req: GPU-17
 #[test]
 fn settings_that_this_version_cannot_apply_are_refused_and_named() {
-    for (device, kind, sharing, code, name) in [
-        (
-            "gpu-0",
-            "GpuConfig",
-            LONG_SLICE,
-            "time-slice-not-supported",
-            "\"Long\"",
-        ),
-        ("gpu-0", "GpuConfig", MPS, "mps-not-supported", "\"MPS\""),
-        (MIG, "MigDeviceConfig", MPS, "mps-not-supported", "\"MPS\""),
-    ] {
+    for (device, kind) in [("gpu-0", "GpuConfig"), (MIG, "MigDeviceConfig")] {
         let result = [mk_result("gpu", device)];
-        let config = mk_config("FromClaim", &[], kind, sharing);
+        let config = mk_config("FromClaim", &[], kind, MPS);
         let error = error_of(&result, std::slice::from_ref(&config));
-        assert_eq!(error.code(), code);
-        assert!(error.to_string().contains(name), "{error}");
+        assert_eq!(error.code(), "mps-not-supported");
+        assert!(error.to_string().contains("\"MPS\""), "{error}");
         assert!(error.hint().starts_with("remove sharing from"));
         // Only the effective config counts.
         let plain = mk_config("FromClaim", &[], kind, "null");

@@ -123,15 +123,6 @@ pub enum ConfigError {
         /// The device.
         device: String,
     },
-    /// This version does not change time slices.
-    #[error(
-        "time-slice interval {interval:?} is not supported: this version of the driver does not change the time slice of GPUs"
-    )]
-    #[advice(code = "time-slice-not-supported", hint = REMOVE_SHARING)]
-    TimeSliceNotSupported {
-        /// The interval.
-        interval: &'static str,
-    },
     /// This version does not run MPS.
     #[error(
         "GPU sharing strategy \"MPS\" is not supported: this version of the driver does not run MPS control daemons"

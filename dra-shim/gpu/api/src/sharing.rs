@@ -97,10 +97,7 @@ fn time_slice(config: &SharingConfig) -> Result<TimeSlice, ConfigError> {
     let Some(interval) = config.and_then(|config| config.interval.as_deref()) else {
         return Ok(TimeSlice::Default);
     };
-    let known = TimeSlice::ALL
-        .into_iter()
-        .find(|it| it.as_str() == interval);
-    known.ok_or_else(|| ConfigError::UnknownInterval {
+    TimeSlice::of(interval).ok_or_else(|| ConfigError::UnknownInterval {
         interval: interval.to_owned(),
     })
 }
@@ -128,7 +125,13 @@ fn check_mps(mps: &MpsConfig) -> Result<(), ConfigError> {
 // === impl TimeSlice ===
 
 impl TimeSlice {
-    const ALL: [Self; 4] = [Self::Default, Self::Short, Self::Medium, Self::Long];
+    /// All. The index of each is its number in `nvidia-smi compute-policy --set-timeslice`.
+    pub const ALL: [Self; 4] = [Self::Default, Self::Short, Self::Medium, Self::Long];
+
+    /// The time slice of this value of `interval`.
+    pub fn of(interval: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.as_str() == interval)
+    }
 
     /// The value of `interval`.
     pub fn as_str(self) -> &'static str {

@@ -4,52 +4,19 @@
 use std::collections::BTreeMap;
 
 use dra_checkpoint::Damage;
-use durable_file::SimDir;
-use durable_file::sim::Cause;
 use gpu_inventory::published::published;
 
 use crate::test_objects::{
-    Disks, at, mk_host, mk_host_of, mk_mig_inventory, mk_prepare, mk_status, prepare,
+    Disks, at, mk_host, mk_host_of, mk_mig_inventory, mk_prepare, mk_sliced, mk_status, prepare,
 };
 use crate::{NodeClaims, Unit, prepared};
 
-/// Every state that a crash could leave of the two directories. A power loss is followed by another boot, in which
-/// the CDI directory may be empty.
-fn every_crash(disks: &Disks) -> Vec<(String, Disks, &'static str)> {
-    let mut all = Vec::new();
-    let mut add = |how: String, cause: Cause, checkpoint: &SimDir, cdi: &SimDir| {
-        let found = Disks {
-            checkpoint: checkpoint.after_kill(),
-            cdi: cdi.after_kill(),
-        };
-        match cause {
-            Cause::Kill => all.push((how, found, "boot-1")),
-            Cause::PowerLoss => {
-                let empty = Disks {
-                    cdi: SimDir::new(),
-                    ..found.clone()
-                };
-                all.push((how.clone(), found, "boot-2"));
-                all.push((how, empty, "boot-2"));
-            }
-        }
-    };
-    for crash in disks.checkpoint.crashes() {
-        for cdi in disks.cdi.crashes_with(&crash) {
-            add(crash.to_string(), crash.cause, &crash.dir, &cdi.dir);
-        }
-    }
-    for crash in disks.cdi.crashes() {
-        for checkpoint in disks.checkpoint.crashes_with(&crash) {
-            add(crash.to_string(), crash.cause, &checkpoint.dir, &crash.dir);
-        }
-    }
-    all
-}
-
 /// Checks that the next process resumes or undoes what a crash has interrupted, and loses no GPU.
 fn the_next_process_recovers(how: &str, found: &Disks, boot: &str) {
-    let (claim, other) = (mk_status(&["gpu-1", "gpu-2"]), mk_status(&["gpu-2"]));
+    let (claim, other) = (
+        mk_sliced(&["gpu-1", "gpu-2"], "Long"),
+        mk_status(&["gpu-2"]),
+    );
     let start = || {
         let disks = found.after_kill();
         let (node, report) = disks.try_start(boot, Some(&mk_host())).unwrap();
@@ -63,6 +30,14 @@ fn the_next_process_recovers(how: &str, found: &Disks, boot: &str) {
         is_recorded || disks.spec_of("a").is_none(),
         "{how}: a spec without a record"
     );
+    let failures = node.devices().effects.repair(|| node.view());
+    assert!(failures.is_empty(), "{how}: {failures:?}");
+    if node.cached_as_prepared("a") {
+        assert_eq!(disks.gpus.changed().len(), 2, "{how}");
+    }
+    // What is changed is known, so it is undone when the claim is gone.
+    let known = !node.recorded_claims().is_empty();
+    assert!(known || disks.gpus.changed().is_empty(), "{how}");
     let late = mk_prepare(&node, "a", &claim, &mk_host(), at(1000)).unwrap();
     node.prepare(late)
         .unwrap_or_else(|error| panic!("{how}: {error}"));
@@ -76,10 +51,10 @@ fn the_next_process_recovers(how: &str, found: &Disks, boot: &str) {
 
 type Operation<'a> = &'a dyn Fn(&NodeClaims);
 
-// req: GPU-36
+// req: GPU-36, GPU-60
 #[test]
 fn prepare_and_unprepare_crashed_anywhere_are_resumed_or_undone() {
-    let status = mk_status(&["gpu-1", "gpu-2"]);
+    let status = mk_sliced(&["gpu-1", "gpu-2"], "Long");
     let prepare_it = |node: &NodeClaims| drop(prepare(node, "a", &status).unwrap());
     let abort_it = |node: &NodeClaims| {
         let begun = mk_prepare(node, "a", &status, &mk_host(), at(0)).unwrap();
@@ -99,7 +74,7 @@ fn prepare_and_unprepare_crashed_anywhere_are_resumed_or_undone() {
         }
         let disks = disks.after_kill();
         operation(&disks.start());
-        let found = every_crash(&disks);
+        let found = disks.every_crash();
         assert!(found.len() > 10, "only {} states", found.len());
         for (how, disks, boot) in &found {
             the_next_process_recovers(how, disks, boot);

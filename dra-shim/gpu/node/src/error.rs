@@ -1,9 +1,12 @@
 //! Errors of Prepare, one sentence each.
 
 use dra_checkpoint::ClaimRef;
-use dra_common::Advice;
+use dra_common::{Advice, error_chain};
 use gpu_api::ConfigError;
 use gpu_api::names::DRIVER_NAME;
+
+use crate::effects::EffectError;
+use crate::hardware::HardwareError;
 
 /// Why a claim is not prepared.
 #[derive(Debug, thiserror::Error, Advice)]
@@ -91,6 +94,27 @@ pub enum PrepareError {
         /// Why.
         reason: String,
     },
+    /// The driver cannot change the time slice of a GPU.
+    #[error("the time slice of GPU {gpu} cannot be changed: {reason}")]
+    #[advice(
+        code = "time-slice-not-supported",
+        hint = "remove timeSlicingConfig from the claim, its template or the DeviceClass: this GPU or its driver has no such setting",
+        permanent
+    )]
+    TimeSliceNotSupported {
+        /// Its UUID.
+        gpu: String,
+        /// What the driver answers.
+        reason: String,
+    },
+    /// A GPU cannot be changed as the claim wants it, or what an earlier claim has changed cannot be undone.
+    #[error("{0}")]
+    #[advice(
+        code = "gpu-not-changed",
+        hint = "run nvidia-smi compute-policy --list on the node; see the plugin's log",
+        retry
+    )]
+    NotChanged(String),
     /// A reason that claims of every driver have.
     #[error(transparent)]
     #[advice(from)]
@@ -105,6 +129,19 @@ impl PrepareError {
         match self {
             Self::InUse { holder, .. } => Some(holder),
             _ => None,
+        }
+    }
+}
+
+impl From<EffectError> for PrepareError {
+    fn from(error: EffectError) -> Self {
+        match error {
+            EffectError::Gpu {
+                gpu,
+                source: HardwareError::NotSupported { reason },
+                ..
+            } => Self::TimeSliceNotSupported { gpu, reason },
+            other => Self::NotChanged(error_chain(&other)),
         }
     }
 }

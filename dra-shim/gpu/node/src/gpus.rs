@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use dra_checkpoint::{BootId, ClaimRecord, ClaimRef, ClaimStatus, KubeletDevice, View};
+use dra_checkpoint::{BootId, ClaimRecord, ClaimRef, ClaimStatus, KubeletDevice, StoreError, View};
 use durable_file::Dir;
-use gpu_api::FeatureGates;
 use gpu_api::names::DRIVER_NAME;
+use gpu_api::{FeatureGates, TimeSlice};
 use imex_cdi::{ClaimSpec, ClaimUid, DeviceName, Kind};
-use node_claims::{Devices, Restored, StartError, StartReport};
+use node_claims::{ChangedHardware, Devices, Restored, StartError, StartReport, UnprepareError};
 
+use crate::effects::{Effects, WantedEffects};
 use crate::error::PrepareError;
 use crate::group::{ConfigState, GpuGroup, HeldGpu, HeldMig, PreparedDevice};
 use crate::host_gpus::{HostGpus, Identity};
@@ -26,6 +27,8 @@ pub struct Gpus {
     pub node: String,
     /// Which settings claims may ask for.
     pub gates: FeatureGates,
+    /// What claims change on GPUs.
+    pub effects: Effects,
 }
 
 /// A claim's request, and the node's devices as the caller knows them.
@@ -112,7 +115,7 @@ impl Devices for Gpus {
             });
         }
         // First: a container may be using what another claim holds, whatever else is wrong.
-        check(view, claim, &devices)?;
+        check(view, claim.as_str(), &devices)?;
         let spec = host.claim_spec(given.iter().map(|(name, device)| (name.as_str(), *device)))?;
         Ok(PlannedGpus { devices, spec })
     }
@@ -123,7 +126,7 @@ impl Devices for Gpus {
         claim: &ClaimUid,
         plan: &PlannedGpus,
     ) -> Result<(), PrepareError> {
-        check(view, claim, &plan.devices)
+        check(view, claim.as_str(), &plan.devices)
     }
 
     fn spec(&self, plan: &PlannedGpus) -> Option<ClaimSpec> {
@@ -141,7 +144,7 @@ impl Devices for Gpus {
         let devices = plan.devices.iter();
         grouped(devices.map(|it| {
             let device = it.requested.for_kubelet(id_of(&it.requested.name));
-            recorded(&it.identity, device)
+            (recorded(&it.identity, device), it.requested.time_slice())
         }))
     }
 
@@ -211,9 +214,57 @@ impl Devices for Gpus {
             let Ok(name) = DeviceName::new(requested.name.as_str()) else {
                 return Restored::Foreign;
             };
-            devices.push(recorded(&given.identity, requested.for_kubelet(id(&name))));
+            let time_slice = requested.time_slice();
+            let device = recorded(&given.identity, requested.for_kubelet(id(&name)));
+            devices.push((device, time_slice));
         }
         Restored::Devices(grouped(devices.into_iter()))
+    }
+
+    fn change(
+        &self,
+        view: &dyn Fn() -> Result<Arc<View<GpuGroup>>, StoreError>,
+        claim: &ClaimRef,
+        plan: &PlannedGpus,
+    ) -> Result<Option<ChangedHardware<GpuGroup>>, PrepareError> {
+        let allowed = || {
+            let view = view().map_err(node_claims::PrepareError::from)?;
+            check(&view, &claim.uid, &plan.devices)?;
+            Ok::<_, PrepareError>(view)
+        };
+        let changed = self.effects.change(claim, &plan.effects(), allowed)?;
+        Ok(changed.map(|it| Box::new(it) as _))
+    }
+
+    fn changed(
+        &self,
+        view: &View<GpuGroup>,
+        uid: &str,
+    ) -> Result<Option<ChangedHardware<GpuGroup>>, UnprepareError> {
+        let changed = self.effects.changed(view, uid)?;
+        Ok(changed.map(|it| Box::new(it) as _))
+    }
+
+    fn changed_claims(&self) -> Vec<ClaimRef> {
+        self.effects.claims()
+    }
+}
+
+impl PlannedGpus {
+    /// Not of claims with `adminAccess`: others may be using these GPUs.
+    fn effects(&self) -> WantedEffects {
+        let mut wanted = WantedEffects::default();
+        let devices = self.devices.iter();
+        for device in devices.filter(|it| !it.requested.admin_access) {
+            let Unit::Gpu { uuid } = &device.unit else {
+                continue;
+            };
+            wanted.gpus.insert(uuid.clone());
+            if let Some(time_slice) = device.requested.time_slice() {
+                wanted.time_slices.insert(uuid.clone(), time_slice);
+            }
+        }
+        wanted
     }
 }
 
@@ -246,7 +297,7 @@ pub fn held_names(view: &View<GpuGroup>) -> Vec<(String, String)> {
 
 /// Fails if another claim has a part of the hardware. Claims with `adminAccess` do not count.
 // req: GPU-32, GPU-34
-fn check(view: &View<GpuGroup>, claim: &ClaimUid, wanted: &[Planned]) -> Result<(), PrepareError> {
+fn check(view: &View<GpuGroup>, claim: &str, wanted: &[Planned]) -> Result<(), PrepareError> {
     let records = view
         .records()
         .map_err(|_| node_claims::PrepareError::NeedsRecovery)?;
@@ -254,7 +305,7 @@ fn check(view: &View<GpuGroup>, claim: &ClaimUid, wanted: &[Planned]) -> Result<
         .iter()
         .filter(|it| !it.requested.admin_access)
         .collect();
-    let others = records.filter(|(other, _)| *other != claim.as_str());
+    let others = records.filter(|(other, _)| *other != claim);
     for (other, record) in others {
         for (held, name) in held_units(record) {
             if let Some(lost) = wanted.iter().find(|it| it.unit.overlaps(&held)) {
@@ -316,18 +367,27 @@ fn recorded(identity: &Identity, device: KubeletDevice) -> PreparedDevice {
     }
 }
 
-/// One group for each type of device: the Go driver has one for each config, and its default configs are one for
-/// each type.
-fn grouped(devices: impl Iterator<Item = PreparedDevice>) -> Vec<GpuGroup> {
-    let (gpus, others): (Vec<_>, Vec<_>) = devices.partition(|device| device.gpu.is_some());
-    [gpus, others]
-        .into_iter()
-        .filter(|devices| !devices.is_empty())
-        .map(|devices| GpuGroup {
-            devices,
-            config_state: ConfigState::default(),
-        })
-        .collect()
+/// One group for each type of device and time slice: the Go driver has one for each config, and its default configs
+/// are one for each type.
+fn grouped(devices: impl Iterator<Item = (PreparedDevice, Option<TimeSlice>)>) -> Vec<GpuGroup> {
+    let mut groups: Vec<(_, GpuGroup)> = Vec::new();
+    for (device, time_slice) in devices {
+        let key = (device.gpu.is_none(), time_slice);
+        match groups.iter_mut().find(|(it, _)| *it == key) {
+            Some((_, group)) => group.devices.push(device),
+            None => groups.push((
+                key,
+                GpuGroup {
+                    devices: vec![device],
+                    config_state: ConfigState {
+                        time_slice_applied: time_slice.map(|_| true),
+                        ..ConfigState::default()
+                    },
+                },
+            )),
+        }
+    }
+    groups.into_iter().map(|(_, group)| group).collect()
 }
 
 #[cfg(test)]

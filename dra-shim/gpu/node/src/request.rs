@@ -3,7 +3,7 @@
 use dra_checkpoint::KubeletDevice;
 use dra_claim::ClaimStatus;
 use gpu_api::names::DeviceType;
-use gpu_api::{FeatureGates, configured_devices};
+use gpu_api::{FeatureGates, Sharing, TimeSlice, configured_devices};
 
 use crate::error::PrepareError;
 
@@ -29,6 +29,8 @@ pub struct RequestedDevice {
     pub share_id: Option<String>,
     /// Whether the claim gets a device that another one may have.
     pub admin_access: bool,
+    /// The settings that the claim asks for.
+    pub sharing: Option<Sharing>,
 }
 
 impl GpuRequest {
@@ -62,6 +64,7 @@ impl GpuRequest {
                 request: result.base_request().to_owned(),
                 share_id: result.share_id().map(str::to_owned),
                 admin_access: result.admin_access(),
+                sharing: device.sharing,
             })
         });
         Ok(Self {
@@ -73,6 +76,16 @@ impl GpuRequest {
 // === impl RequestedDevice ===
 
 impl RequestedDevice {
+    /// The time slice that the claim changes. The driver's default is no change.
+    pub(crate) fn time_slice(&self) -> Option<TimeSlice> {
+        match self.sharing {
+            Some(Sharing::TimeSlicing(time_slice)) if time_slice != TimeSlice::Default => {
+                Some(time_slice)
+            }
+            _ => None,
+        }
+    }
+
     /// The device in the answer to kubelet.
     pub(crate) fn for_kubelet(&self, cdi_id: String) -> KubeletDevice {
         KubeletDevice {
