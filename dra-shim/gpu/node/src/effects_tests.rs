@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use gpu_api::TimeSlice;
+use node_claims::{Begun, Devices as _};
 
 use crate::test_objects::{
     Disks, SimGpus, at, mk_claim, mk_host, mk_inventory, mk_prepare, mk_sliced, mk_status,
     mk_status_with, prepare,
 };
-use crate::{HardwareError, NodeClaims, PrepareError, prepared};
+use crate::{HardwareError, NodeClaims, prepared};
 
 fn uuid(gpu: usize) -> String {
     mk_inventory().gpus[gpu].uuid.known().unwrap().clone()
@@ -111,7 +112,8 @@ fn the_next_claim_of_a_gpu_restores_what_an_ended_one_has_left() {
     assert!(disks.gpus.changed().is_empty());
     node.unprepare("b", at(2)).unwrap();
     prepare(&node, "c", &mk_sliced(&["gpu-1"], "Short")).unwrap();
-    assert_eq!(repair(&node), Vec::<String>::new());
+    let failures = node.devices().effects.undo_ended(|| node.view());
+    assert_eq!(failures, Vec::<String>::new());
     assert_eq!(
         disks.gpus.time_slice(&uuid(1)),
         TimeSlice::Short,
@@ -206,10 +208,15 @@ fn a_claim_with_admin_access_changes_nothing_and_restores_nothing() {
 fn a_claim_that_is_allocated_again_changes_its_new_gpu_and_restores_the_old_one() {
     let disks = Disks::default();
     let node = disks.start();
-    *disks.gpus.failure.lock().unwrap() = Some(failure("busy"));
-    let error = prepare(&node, "a", &mk_sliced(&["gpu-1"], "Long")).unwrap_err();
-    assert!(matches!(error, PrepareError::NotChanged(_)), "{error}");
-    *disks.gpus.failure.lock().unwrap() = None;
+    let before = mk_sliced(&["gpu-1"], "Long");
+    let prepare_it = mk_prepare(&node, "a", &before, &mk_host(), at(0)).unwrap();
+    let Begun::Started(started) = node.begin(prepare_it).unwrap() else {
+        panic!("it is prepared already");
+    };
+    let view = || node.read_view();
+    let changed = node.devices().change(&view, &mk_claim("a"), &started.plan);
+    drop(changed.unwrap());
+    assert_eq!(disks.gpus.changed(), [uuid(1)], "killed before its end");
     prepare(&node, "a", &mk_sliced(&["gpu-2"], "Long")).unwrap();
     assert_eq!(disks.gpus.changed(), [uuid(2)]);
 }
