@@ -60,6 +60,7 @@ impl GpuNode {
         fs::create_dir(&dir)?;
         let host = MockHost::new(&dir, inventory, library());
         host.install_cuda(&built("mock-cuda"), DRIVER_VERSION);
+        host.install_smi();
         make_probe_image(&host, &scratch.path().join("image"));
         create_classes(&cluster)?;
         Ok(Self {
@@ -203,7 +204,8 @@ impl GpuPlugin {
         let command = format!(
             "echo $$ >{PID}; exec {program} --node-name node{node} --cdi-root /etc/cdi \
              --nvidia-driver-root {host} --container-driver-root {host} --gpu-proc-path {host}/proc \
-             --gpu-sys-path {host}/sys --nvidia-cdi-hook-path {hook} >>{LOG} 2>&1",
+             --gpu-sys-path {host}/sys --nvidia-cdi-hook-path {hook} \
+             --feature-gates TimeSlicingSettings=true >>{LOG} 2>&1",
             hook = hook.display()
         );
         Self::run(cluster, node, &command)
@@ -375,6 +377,26 @@ pub fn claim_template(namespace: &Namespace, name: &str, class: &str, count: u32
             {"name": "gpu", "exactly": {"deviceClassName": class, "count": count}},
         ]}}},
     })
+}
+
+/// As [`claim_template`], with this time slice.
+pub fn sliced_template(
+    namespace: &Namespace,
+    name: &str,
+    class: &str,
+    count: u32,
+    interval: &str,
+) -> Value {
+    let mut template = claim_template(namespace, name, class, count);
+    let parameters = json!({
+        "apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig",
+        "sharing": {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": interval}},
+    });
+    let opaque = json!({"driver": "gpu.nvidia.com", "parameters": parameters});
+    if let Some(devices) = template.pointer_mut("/spec/spec/devices") {
+        devices["config"] = json!([{"opaque": opaque}]);
+    }
+    template
 }
 
 /// A pod on any node whose containers sleep, restart when they end, and use this entry of its `resourceClaims`, with

@@ -1,16 +1,19 @@
 //! The GPU plugin is killed while pods with random claims come and go, and gets an older checkpoint back: no GPU is in
-//! two claims' specs, pods keep theirs, and at the end nothing is held.
+//! two claims' specs, pods keep theirs, and at the end nothing is held, and every GPU has the default time slice.
 
 use std::collections::BTreeSet;
 use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use cluster_tests::gpus::{GpuNode, NODE, claim_template};
+use cluster_tests::gpus::{GpuNode, NODE, claim_template, sliced_template};
 use cluster_tests::{Cluster, Namespace, fixtures, wait_until};
 use serde_json::{Value, json};
 
 const CHECKPOINT: &str = "/var/lib/kubelet/plugins/gpu.nvidia.com/checkpoint.json";
+
+/// The journals of what claims change on GPUs.
+const EFFECTS: &str = "/var/lib/kubelet/plugins/gpu.nvidia.com/effects";
 
 /// Kills by default; the variable `GPU_KILLS` has another number.
 const KILLS: u64 = 15;
@@ -18,7 +21,7 @@ const KILLS: u64 = 15;
 /// Claims are for 1 to this number of GPUs.
 const MOST: u64 = 3;
 
-// req: GPU-32, GPU-36
+// req: GPU-32, GPU-36, GPU-60
 #[test]
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn no_gpu_is_held_twice_and_none_stays_held_under_kills() -> Result<()> {
@@ -36,7 +39,12 @@ fn no_gpu_is_held_twice_and_none_stays_held_under_kills() -> Result<()> {
     for round in 0..kills {
         if pods.len() < 2 || (pods.len() < 6 && random.below(2) == 0) {
             let pod = format!("pod-{round}");
-            let template = format!("gpus-{}", 1 + random.below(MOST));
+            let kind = if random.below(2) == 0 {
+                "gpus"
+            } else {
+                "sliced"
+            };
+            let template = format!("{kind}-{}", 1 + random.below(MOST));
             fixtures::create_pod_of_template(&node.cluster, &namespace, &pod, NODE, &template)?;
             pods.push(pod);
         } else {
@@ -56,6 +64,17 @@ fn no_gpu_is_held_twice_and_none_stays_held_under_kills() -> Result<()> {
     node.cluster.kubectl(&delete_all)?;
     node.wait_for_specs(0)?;
     is_nothing_recorded(&node)?;
+    wait_until(
+        &node.cluster,
+        "all GPUs have the default time slice",
+        || {
+            let found = node.host.time_slices();
+            ensure!(found.is_empty(), "{found:?}");
+            let journals = node.cluster.on_node(NODE, &format!("ls {EFFECTS}"))?;
+            ensure!(!journals.contains(".json"), "{journals}");
+            Ok(())
+        },
+    )?;
     let all = claim_template(&namespace, "all", "gpu.nvidia.com", 8);
     node.cluster.apply(&all.to_string())?;
     fixtures::create_pod_of_template(&node.cluster, &namespace, "all", NODE, "all")?;
@@ -108,11 +127,15 @@ fn an_older_checkpoint_that_is_copied_back_loses_no_claim() -> Result<()> {
     })
 }
 
-/// Templates of claims for 1 to [`MOST`] GPUs.
+/// Templates of claims for 1 to [`MOST`] GPUs, with and without a time slice.
 fn create_templates(cluster: &Cluster, namespace: &Namespace) -> Result<()> {
     for count in 1..=MOST {
         let name = format!("gpus-{count}");
-        let template = claim_template(namespace, &name, "gpu.nvidia.com", count.try_into()?);
+        let number = count.try_into()?;
+        let template = claim_template(namespace, &name, "gpu.nvidia.com", number);
+        cluster.apply(&template.to_string())?;
+        let name = format!("sliced-{count}");
+        let template = sliced_template(namespace, &name, "gpu.nvidia.com", number, "Long");
         cluster.apply(&template.to_string())?;
     }
     Ok(())

@@ -51,5 +51,6 @@ mod the_guard_survives_its_runtime_and_itself;
 mod the_mode_is_switched_when_no_domain_is_left;
 mod the_plugin_starts_while_the_api_server_is_down;
 mod the_pods_of_the_example_stay_in_one_clique;
+mod time_slices_end_with_their_claims;
 mod who_may_write_what;
 mod without_consumable_capacity_one_claim_has_the_device;

@@ -1,7 +1,7 @@
 //! The host.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -53,6 +53,34 @@ impl MockHost {
         symlink(format!("libnvidia-ml.so.{version}"), nvml).unwrap();
         fs::copy(library, dir.join(format!("libcuda.so.{version}"))).unwrap();
         symlink(format!("libcuda.so.{version}"), dir.join("libcuda.so.1")).unwrap();
+    }
+
+    /// Gives the driver root an `nvidia-smi` that sets time slices. It fails if the root has the file
+    /// `nvidia-smi-fails` with an exit code and a text.
+    pub fn install_smi(&self) {
+        let script = r#"#!/bin/sh
+root=${0%/usr/bin/*}
+if [ -e "$root/nvidia-smi-fails" ]; then
+    read -r code text <"$root/nvidia-smi-fails"
+    echo "$text"
+    exit "$code"
+fi
+[ "$1 $2 $4 $#" = "compute-policy -i --set-timeslice 5" ] || exit 2
+mkdir -p "$root/time-slices"
+echo "$5" >"$root/time-slices/$3"
+"#;
+        self.write("usr/bin/nvidia-smi", script);
+        let program = self.path("usr/bin/nvidia-smi");
+        fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// The numbers of the time slices that were set last: only of GPUs without the default.
+    pub fn time_slices(&self) -> Vec<String> {
+        let set = fs::read_dir(self.path("time-slices"));
+        let set = set.into_iter().flatten().flatten();
+        let numbers = set.map(|file| fs::read_to_string(file.path()).unwrap());
+        let numbers = numbers.map(|it| it.trim().to_owned());
+        numbers.filter(|it| it != "0").collect()
     }
 
     /// A command that runs the program in its arguments where `/proc` and `/sys` are this host's. Needs root.
