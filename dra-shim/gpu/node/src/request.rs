@@ -3,7 +3,7 @@
 use dra_checkpoint::KubeletDevice;
 use dra_claim::ClaimStatus;
 use gpu_api::names::DeviceType;
-use gpu_api::{FeatureGates, configured_devices};
+use gpu_api::{FeatureGates, Sharing, configured_devices};
 
 use crate::error::PrepareError;
 
@@ -29,6 +29,8 @@ pub struct RequestedDevice {
     pub share_id: Option<String>,
     /// Whether the claim gets a device that another one may have.
     pub admin_access: bool,
+    /// The settings that the claim's configs ask for; `None` leaves the device as it is.
+    pub sharing: Option<Sharing>,
 }
 
 impl GpuRequest {
@@ -62,6 +64,7 @@ impl GpuRequest {
                 request: result.base_request().to_owned(),
                 share_id: result.share_id().map(str::to_owned),
                 admin_access: result.admin_access(),
+                sharing: device.sharing,
             })
         });
         Ok(Self {

@@ -6,15 +6,17 @@ use std::time::{Duration, Instant};
 
 use dra_checkpoint::{BootId, ClaimRef, ClaimStatus, KubeletDevice};
 use durable_file::{Dir as _, SimDir};
-use gpu_api::FeatureGates;
+use gpu_api::{FeatureGates, recorded_devices};
 use gpu_inventory::{Fact, Inventory};
 use imex_cdi::DriverParams;
 use jiff::Timestamp;
 use node_claims::{Moment, Prepare, StartError, StartReport};
 use nvidia_driver_files::{DriverFiles, DriverVersion, RuntimePaths};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::{Gpus, HostGpus, HostPaths, NodeClaims, PrepareError, WantedGpus};
+use crate::{
+    GpuRequest, Gpus, HostGpus, HostPaths, NodeClaims, PrepareError, RequestedDevice, WantedGpus,
+};
 
 pub(crate) const NODE: &str = "node-a";
 
@@ -151,19 +153,70 @@ pub(crate) fn mk_status(devices: &[&str]) -> ClaimStatus {
 }
 
 pub(crate) fn mk_status_with(devices: &[&str], admin: bool) -> ClaimStatus {
+    mk_allocation(devices, |_, result| {
+        if admin {
+            result["adminAccess"] = json!(true);
+        }
+    })
+}
+
+/// A claim with a share of each of these devices, and a `GpuConfig` with this `sharing` in JSON.
+pub(crate) fn mk_shares(devices: &[&str], sharing: &str) -> ClaimStatus {
+    let status = mk_allocation(devices, |number, result| {
+        result["shareID"] = json!(format!("share-{number}"));
+    });
+    let config = format!(
+        r#"{{"devices":{{"config":[{{"source":"FromClaim","opaque":{{"driver":"gpu.nvidia.com","parameters":
+            {{"apiVersion":"resource.nvidia.com/v1beta1","kind":"GpuConfig","sharing":{sharing}}}}}}}],"#
+    );
+    let text = status.to_json().replacen(r#"{"devices":{"#, &config, 1);
+    ClaimStatus::from_json(&text).unwrap()
+}
+
+fn mk_allocation(devices: &[&str], edit: impl Fn(usize, &mut Value)) -> ClaimStatus {
     let results = devices.iter().enumerate().map(|(number, device)| {
         let mut result = json!({
             "request": format!("request-{number}"), "driver": "gpu.nvidia.com",
             "pool": NODE, "device": device,
         });
-        if admin {
-            result["adminAccess"] = json!(true);
-        }
+        edit(number, &mut result);
         result
     });
     let results: Vec<_> = results.collect();
     let status = json!({"allocation": {"devices": {"results": results}}});
     ClaimStatus::from_json(&status.to_string()).unwrap()
+}
+
+/// Input to prepare a claim with the settings of its status, also those that this version cannot apply.
+pub(crate) fn mk_prepare_with_settings(
+    uid: &str,
+    status: &ClaimStatus,
+    host: &Arc<HostGpus>,
+    now: Moment,
+) -> Prepare<Gpus> {
+    let devices = recorded_devices(status).unwrap().into_iter();
+    let devices = devices.map(|it| RequestedDevice {
+        name: it.result.device().to_owned(),
+        device_type: it.device_type,
+        pool: NODE.to_owned(),
+        request: it.result.base_request().to_owned(),
+        share_id: it.result.share_id().map(str::to_owned),
+        admin_access: it.result.admin_access(),
+        sharing: it.sharing,
+    });
+    let request = GpuRequest {
+        devices: devices.collect(),
+    };
+    Prepare {
+        claim: mk_claim(uid),
+        status: status.clone(),
+        request: WantedGpus {
+            request,
+            host: Ok(Arc::clone(host)),
+        },
+        facts: Some(Arc::clone(host)),
+        now,
+    }
 }
 
 /// Like the plugin: answers if the claim is prepared, else prepares it.
