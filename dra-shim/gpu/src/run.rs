@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use daemon_runtime::{Events, Liveness, Readiness, StartError, signals};
 use dra_kubelet::{DesiredPool, DeviceHealth};
-use gpu_api::Gate;
+use gpu_api::{ConsumableShares, Gate};
 use plugin_parts::{
     ClaimStatusWriter, InFlight, KubeletParts, Parts, READS_LIMIT, ReportedHolders,
     UnsupportedFields, dump_on_signal, register_metrics, serve_http,
@@ -53,13 +53,14 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         log,
     } = args;
     log.install()?;
-    let gates = settings.resolve()?;
+    let (gates, shares) = settings.resolve()?;
     let paths = paths.resolve();
     info!(
         version = env!("CARGO_PKG_VERSION"),
         node = node_name,
         ?paths,
         ?gates,
+        ?shares,
         "{PROGRAM} starts"
     );
     for gate in WITHOUT_EFFECT.into_iter().filter(|it| gates.enabled(*it)) {
@@ -111,6 +112,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     let (unsupported_fields, seen_to_drop) = watch::channel(UnsupportedFields::default());
     let publisher = publisher(
         &parts,
+        shares,
         (monitor.subscribe(), seen_to_drop),
         (desired, health),
         gpu_metrics,
@@ -136,6 +138,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
 
 fn publisher(
     parts: &Parts<GpuDevices>,
+    shares: ConsumableShares,
     (gpus, unsupported_fields): (
         watch::Receiver<NodeGpus>,
         watch::Receiver<UnsupportedFields>,
@@ -146,6 +149,7 @@ fn publisher(
     let condition = |name, reason| parts.readiness.add_condition(name, reason);
     Publisher {
         pool: parts.node_name.clone(),
+        shares,
         gpus,
         shared_claims: parts.shared_claims.clone(),
         unsupported_fields,

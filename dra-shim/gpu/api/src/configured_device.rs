@@ -38,13 +38,11 @@ pub fn configured_devices<'a>(
 ) -> Result<Vec<ConfiguredDevice<'a>>, ConfigError> {
     let configs = own_configs(status, OpaqueConfig::decode_strict)?;
     let results = status.results_of(DRIVER_NAME);
-    let devices = results.map(|result| {
-        let device = configured_device(result, &configs, |config| config.sharing(gates))?;
-        refuse_unsupported(&device)?;
-        Ok(device)
-    });
-    let devices = devices.collect::<Result<Vec<_>, ConfigError>>()?;
+    let devices = results
+        .map(|result| configured_device(result, &configs, |config| config.sharing(gates)))
+        .collect::<Result<Vec<_>, _>>()?;
     refuse_two_settings(&devices)?;
+    devices.iter().try_for_each(refuse_unsupported)?;
     Ok(devices)
 }
 
