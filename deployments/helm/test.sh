@@ -292,8 +292,16 @@ render "${gpus[@]}" "${gate[@]}" "${label[@]}" --set resources.computeDomains.en
 more=$(diff "$scratch/gpus.yaml" "$scratch/alone.yaml" | sed -n 's/^[<>] *//p' | grep -v '^value: "' | paste -sd, || true)
 [ "$more" = '# Pods that request this resource get a GPU of this class.,extendedResourceName: "nvidia.com/gpu"' ] || fail "settings of ComputeDomains change GPUs: $more"
 # req: CHART-7
-for shares in memory unlimited 3; do
-    refuses "consumableShares=$shares is not supported, because this version gives each GPU to one claim: leave it empty or set disabled" "${gpus[@]}" --set consumableShares=$shares
+for shares in 0 -1 1.5 Memory 1000001; do
+    refuses "consumableShares is \"$shares\": leave it empty or set disabled, memory, unlimited or a number from 1 to 1000000" "${gpus[@]}" --set consumableShares=$shares
+done
+# req: CHART-26
+for shares in memory unlimited 10; do
+    refuses "consumableShares=$shares requires the ConsumableShares feature gate: add --set featureGates.ConsumableShares=true, or leave consumableShares empty" "${gpus[@]}" --set consumableShares=$shares
+    for how in --set --set-string; do
+        render "${gpus[@]}" $how consumableShares=$shares --set featureGates.ConsumableShares=true >"$scratch/shares.yaml"
+        grep -A1 'name: CONSUMABLE_SHARES' "$scratch/shares.yaml" | grep -q "value: \"$shares\"" || fail "the plugin does not get consumableShares=$shares"
+    done
 done
 render "${gpus[@]}" --set consumableShares=disabled >/dev/null || fail "consumableShares=disabled is refused"
 refuses "resources.gpus.enabled=true is not supported with kubeletPlugin.hostService.enabled=true, because only the plugin of ComputeDomains can be a host service: set one of the two to false" "${gpus[@]}" --set kubeletPlugin.hostService.enabled=true

@@ -36,7 +36,8 @@ pub(crate) struct SettingArgs {
     /// Feature gates: NAME=true,NAME=false.
     #[arg(long, env = "FEATURE_GATES", default_value = "")]
     feature_gates: String,
-    /// Whether several claims may share a device; only disabled is supported.
+    /// Whether claims share devices: disabled, memory, unlimited or a number of claims. All but disabled require the
+    /// feature gate ConsumableShares.
     #[arg(long, env = "CONSUMABLE_SHARES", default_value = "disabled")]
     consumable_shares: String,
 }
@@ -92,19 +93,19 @@ pub(crate) struct Paths {
 // === impl SettingArgs ===
 
 impl SettingArgs {
-    /// The feature gates.
+    /// The feature gates, and whether claims share devices.
     ///
     /// # Errors
-    /// An unknown gate, or a setting that this version does not support.
-    // req: GPU-37
-    pub(crate) fn resolve(&self) -> Result<FeatureGates, StartError> {
+    /// An unknown gate or value, or a value whose gate is off.
+    // req: GPU-19, GPU-37
+    pub(crate) fn resolve(&self) -> Result<(FeatureGates, ConsumableShares), StartError> {
         let gates: FeatureGates = self
             .feature_gates
             .parse()
             .map_err(|error: gpu_api::GateError| StartError::new(&error, error.hint()))?;
-        ConsumableShares::resolve(&self.consumable_shares, &gates)
+        let shares = ConsumableShares::resolve(&self.consumable_shares, &gates)
             .map_err(|error| StartError::new(&error, error.hint()))?;
-        Ok(gates)
+        Ok((gates, shares))
     }
 }
 
@@ -139,7 +140,7 @@ mod tests {
         reference::assert_page(page, env!("CARGO_PKG_NAME"), &text);
     }
 
-    fn settings(args: &[&str]) -> Result<FeatureGates, StartError> {
+    fn settings(args: &[&str]) -> Result<(FeatureGates, ConsumableShares), StartError> {
         let args = [&["x", "--node-name=n"], args].concat();
         let args = Args::try_parse_from(args).unwrap();
         args.settings.resolve()
@@ -150,13 +151,14 @@ mod tests {
     fn settings_that_are_not_supported_end_the_start() {
         settings(&[]).unwrap();
         settings(&["--feature-gates=TimeSlicingSettings=true,"]).unwrap();
+        let memory = [
+            "--consumable-shares=memory",
+            "--feature-gates=ConsumableShares=true",
+        ];
+        assert_eq!(settings(&memory).unwrap().1, ConsumableShares::Memory);
         for args in [
             &["--feature-gates=NoSuchGate=true"][..],
             &["--consumable-shares=memory"],
-            &[
-                "--consumable-shares=memory",
-                "--feature-gates=ConsumableShares=true",
-            ],
             &["--consumable-shares=many"],
         ] {
             assert!(settings(args).is_err(), "{args:?}");

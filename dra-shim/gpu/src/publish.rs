@@ -7,6 +7,7 @@ use std::time::Duration;
 use daemon_runtime::{Events, Heartbeat, ReadinessCondition};
 use dra_checkpoint::View;
 use dra_kubelet::{DesiredPool, DeviceHealth, Health};
+use gpu_api::ConsumableShares;
 use gpu_api::names::{GPU_LOST_TAINT, NO_DRIVER_TAINT, RENAMED_TAINT};
 use gpu_node::{GpuGroup, held_names};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -28,6 +29,7 @@ const COMPARE_EVERY: Duration = Duration::from_secs(2);
 /// The task that publishes.
 pub(crate) struct Publisher {
     pub(crate) pool: String,
+    pub(crate) shares: ConsumableShares,
     pub(crate) gpus: watch::Receiver<NodeGpus>,
     pub(crate) shared_claims: SharedClaims,
     /// Fields that the API server has dropped.
@@ -50,12 +52,12 @@ impl Publisher {
         loop {
             self.heartbeat.beat();
             let gpus = self.gpus.borrow_and_update().clone();
-            let drops_taints = self.unsupported_fields.borrow_and_update().taints;
+            let unsupported = *self.unsupported_fields.borrow_and_update();
             let renamed = match self.shared_claims.get() {
                 Ok(claims) => renamed(&gpus, &claims.view()),
                 Err(_) => BTreeSet::new(),
             };
-            let pool = desired_pool(&gpus, &renamed, drops_taints);
+            let pool = desired_pool(&gpus, &renamed, unsupported.taints, self.shares);
             let health = health(&self.pool, &gpus);
             self.desired.send_if_modified(|it| replace(it, pool));
             self.health.send_if_modified(|it| replace(it, health));
@@ -65,9 +67,11 @@ impl Publisher {
                 (None, true) => self.ready.set_met(),
                 (None, false) => {}
             }
-            let state = describe(&gpus, &renamed);
+            let lacks_shares = unsupported.sharing && self.shares != ConsumableShares::Disabled;
+            let state = describe(&gpus, &renamed, lacks_shares);
             if gpus.is_read && reported.as_ref() != Some(&state) {
-                self.report(&gpus, &renamed, &state);
+                let is_problem = gpus.has_problem() || !renamed.is_empty() || lacks_shares;
+                self.report(is_problem, &state);
                 reported = Some(state);
             }
             tokio::select! {
@@ -81,9 +85,9 @@ impl Publisher {
     }
 
     /// One event about the node per change.
-    fn report(&self, gpus: &NodeGpus, renamed: &BTreeSet<String>, state: &str) {
+    fn report(&self, is_problem: bool, state: &str) {
         info!(state, "GPUs of this node");
-        if gpus.has_problem() || !renamed.is_empty() {
+        if is_problem {
             self.events
                 .warning(&self.node, "GPUProblem", "Probe", state);
         } else {
@@ -92,13 +96,17 @@ impl Publisher {
     }
 }
 
-/// The state in one line.
-fn describe(gpus: &NodeGpus, renamed: &BTreeSet<String>) -> String {
+/// The state in one line. `lacks_shares`: devices are to be shared, and the API server does not store that.
+// req: GPU-55
+fn describe(gpus: &NodeGpus, renamed: &BTreeSet<String>, lacks_shares: bool) -> String {
     let mut text = gpus.describe();
     if !renamed.is_empty() {
         let names: Vec<_> = renamed.iter().map(String::as_str).collect();
         text.push_str("; a claim holds a GPU that has another name now: ");
         text.push_str(&names.join(", "));
+    }
+    if lacks_shares {
+        text.push_str("; only one claim at a time can have a device, because the API server drops allowMultipleAllocations (feature gate DRAConsumableCapacity)");
     }
     text
 }
@@ -122,7 +130,12 @@ fn renamed(gpus: &NodeGpus, records: &View<GpuGroup>) -> BTreeSet<String> {
 
 /// The desired content of the node's slices.
 // req: GPU-39, GPU-40, GPU-41
-fn desired_pool(gpus: &NodeGpus, renamed: &BTreeSet<String>, drops_taints: bool) -> DesiredPool {
+fn desired_pool(
+    gpus: &NodeGpus,
+    renamed: &BTreeSet<String>,
+    drops_taints: bool,
+    shares: ConsumableShares,
+) -> DesiredPool {
     if !gpus.is_read {
         return DesiredPool::Undecided;
     }
@@ -132,7 +145,7 @@ fn desired_pool(gpus: &NodeGpus, renamed: &BTreeSet<String>, drops_taints: bool)
     let devices = gpus.devices.iter().filter_map(|known| {
         let taints = taints(known, renamed);
         // Without its taint, the scheduler would give the device to claims.
-        (taints.is_empty() || !drops_taints).then(|| slice_device(&known.device, taints))
+        (taints.is_empty() || !drops_taints).then(|| slice_device(&known.device, taints, shares))
     });
     DesiredPool::Devices(devices.collect())
 }

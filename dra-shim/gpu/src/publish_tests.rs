@@ -47,16 +47,24 @@ fn published(pool: &DesiredPool) -> Vec<(String, Vec<String>)> {
 fn nothing_is_published_before_the_first_reading_and_nothing_without_a_driver_from_the_start() {
     let none = BTreeSet::new();
     assert_eq!(
-        desired_pool(&NodeGpus::default(), &none, false),
+        desired_pool(
+            &NodeGpus::default(),
+            &none,
+            false,
+            ConsumableShares::Disabled
+        ),
         DesiredPool::Undecided
     );
     let mut gpus = mk_gpus(Vec::new());
     assert_eq!(
-        desired_pool(&gpus, &none, false),
+        desired_pool(&gpus, &none, false, ConsumableShares::Disabled),
         DesiredPool::Devices(Vec::new())
     );
     gpus.no_driver = Some("not loaded".to_owned());
-    assert_eq!(desired_pool(&gpus, &none, false), DesiredPool::Withdrawn);
+    assert_eq!(
+        desired_pool(&gpus, &none, false, ConsumableShares::Disabled),
+        DesiredPool::Withdrawn
+    );
 }
 
 // req: GPU-39, GPU-41
@@ -69,7 +77,7 @@ fn lost_unloaded_and_renamed_devices_have_taints_and_are_left_out_where_taints_a
         mk_gpu("gpu-3", "d", DeviceState::Present),
     ]);
     let renamed = BTreeSet::from(["gpu-3".to_owned()]);
-    let pool = desired_pool(&gpus, &renamed, false);
+    let pool = desired_pool(&gpus, &renamed, false, ConsumableShares::Disabled);
     let taints = |keys: &[&str]| keys.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
     assert_eq!(
         published(&pool),
@@ -80,11 +88,23 @@ fn lost_unloaded_and_renamed_devices_have_taints_and_are_left_out_where_taints_a
             ("gpu-3".to_owned(), taints(&["imex-dra/renamed"])),
         ]
     );
-    let pool = desired_pool(&gpus, &renamed, true);
+    let pool = desired_pool(&gpus, &renamed, true, ConsumableShares::Disabled);
     assert_eq!(published(&pool), [("gpu-0".to_owned(), taints(&[]))]);
     let healthy: Vec<_> = health("node-a", &gpus)
         .into_iter()
         .map(|it| it.health == Health::Healthy)
         .collect();
     assert_eq!(healthy, [true, false, false, true]);
+}
+
+// req: GPU-55
+#[test]
+fn an_event_says_that_the_api_server_does_not_store_shares() {
+    let gpus = mk_gpus(vec![mk_gpu("gpu-0", "a", DeviceState::Present)]);
+    let text = describe(&gpus, &BTreeSet::new(), true);
+    assert!(
+        text.contains("feature gate DRAConsumableCapacity"),
+        "{text}"
+    );
+    assert_eq!(describe(&gpus, &BTreeSet::new(), false), "devices: gpu-0");
 }

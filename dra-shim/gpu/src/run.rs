@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use daemon_runtime::{Events, Liveness, Readiness, StartError, signals};
 use dra_kubelet::{DesiredPool, DeviceHealth};
-use gpu_api::Gate;
+use gpu_api::{ConsumableShares, Gate};
 use nvml_session::DriverRoot;
 use plugin_parts::{
     ClaimStatusWriter, InFlight, KubeletParts, Parts, READS_LIMIT, ReportedHolders,
@@ -56,13 +56,14 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         log,
     } = args;
     log.install()?;
-    let gates = settings.resolve()?;
+    let (gates, shares) = settings.resolve()?;
     let paths = paths.resolve();
     info!(
         version = env!("CARGO_PKG_VERSION"),
         node = node_name,
         ?paths,
         ?gates,
+        ?shares,
         "{PROGRAM} starts"
     );
     for gate in WITHOUT_EFFECT.into_iter().filter(|it| gates.enabled(*it)) {
@@ -120,6 +121,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     let keeping = tokio::spawn(keeper.run(shutdown.clone()));
     let publisher = publisher(
         &parts,
+        shares,
         (monitor.subscribe(), seen_to_drop),
         (desired, health),
         gpu_metrics,
@@ -156,6 +158,7 @@ fn keeper(parts: &Parts<GpuDevices>, monitor: &GpuMonitor, metrics: GpuMetrics) 
 
 fn publisher(
     parts: &Parts<GpuDevices>,
+    shares: ConsumableShares,
     (gpus, unsupported_fields): (
         watch::Receiver<NodeGpus>,
         watch::Receiver<UnsupportedFields>,
@@ -166,6 +169,7 @@ fn publisher(
     let condition = |name, reason| parts.readiness.add_condition(name, reason);
     Publisher {
         pool: parts.node_name.clone(),
+        shares,
         gpus,
         shared_claims: parts.shared_claims.clone(),
         unsupported_fields,

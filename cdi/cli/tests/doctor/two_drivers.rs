@@ -161,7 +161,7 @@ fn rewrite_checkpoint(host: &Host, from: &str, to: &str) {
 
 // req: DOCTOR-15
 #[test]
-fn a_gpu_that_two_claims_hold_is_found_unless_they_have_admin_access() {
+fn a_gpu_that_two_claims_hold_is_found_unless_they_have_shares_or_admin_access() {
     let (host, node) = gpus();
     node.prepare(ABORTED, "gpu-1");
     host.remove(KUBELET);
@@ -175,11 +175,14 @@ fn a_gpu_that_two_claims_hold_is_found_unless_they_have_admin_access() {
         assert!(text(found, "evidence").contains(uid), "{found}");
     }
 
-    let device = r#""device":"gpu-0""#;
-    let admin = format!(r#"{device},"adminAccess":true"#);
-    rewrite_checkpoint(&host, device, &admin);
-    let ids = host.ids(0);
-    assert!(!ids.contains(&"gpu-of-two-claims".to_owned()), "{ids:?}");
+    let mut device = r#""device":"gpu-0""#.to_owned();
+    for field in [r#""adminAccess":true"#, r#""shareID":"share""#] {
+        let with_field = format!(r#""device":"gpu-0",{field}"#);
+        rewrite_checkpoint(&host, &device, &with_field);
+        device = with_field;
+        let ids = host.ids(0);
+        assert!(!ids.contains(&"gpu-of-two-claims".to_owned()), "{ids:?}");
+    }
 }
 
 /// Helm removes no directory of a hostPath.

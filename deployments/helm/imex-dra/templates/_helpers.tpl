@@ -207,6 +207,11 @@ IMEXDaemonsWithDNSNames, LoggingAlphaOptions, LoggingBetaOptions, MPSSupport,
 NVMLDeviceHealthCheck, PassthroughSupport, TimeSlicingSettings]
 {{- end }}
 
+{{/* "true" or "": whether claims share GPUs. */}}
+{{- define "imex-dra.sharesGpus" -}}
+{{- if not (has (toString .Values.consumableShares) (list "" "<nil>" "disabled")) -}}true{{- end -}}
+{{- end }}
+
 {{/* The gates of GPUs that NVIDIA's driver has and this one does not. */}}
 {{- define "imex-dra.gpuGatesWithoutEffect" -}}
 [DRAListTypeAttributes, DeviceMetadata, DynamicMIG, FabricManagerPartitioning, NVMLDeviceHealthCheck, PassthroughSupport]

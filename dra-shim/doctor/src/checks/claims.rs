@@ -16,7 +16,7 @@
 //! | `claim-unknown-to-plugin` | error | prepared according to kubelet, but not to the plugin |
 //! | `claim-unknown-to-kubelet` | warning | prepared according to the plugin, but not to kubelet |
 //! | `channel-of-two-owners` | error | claims of two owners are prepared with one channel; for channel 0, only without shares of the device |
-//! | `gpu-of-two-claims` | error | claims are prepared with one GPU or MIG device, without adminAccess |
+//! | `gpu-of-two-claims` | error | claims are prepared with one GPU or MIG device, without adminAccess or shares |
 //! | `spec-of-another-channel` | error | it opens another channel than its claim's record has |
 //! | `device-shared` | info | several claims may hold the device, or may still hold it |
 //! | `device-sharing-dropped` | info | several claims may hold it, but the API server does not store that |

@@ -29,34 +29,51 @@ pub struct ConfiguredDevice<'a> {
 ///
 /// # Errors
 /// A config is malformed, even one that another config overrides; a config names the request of a device of another
-/// kind; a device's config has invalid values, or asks for what the feature gates or this version do not allow. All
-/// are permanent.
+/// kind; a device's config has invalid values, or asks for what the feature gates or this version do not allow; the
+/// claim has a device twice with different settings. All are permanent.
 // req: GPU-15, GPU-17, GPU-18
 pub fn configured_devices<'a>(
     status: &'a ClaimStatus,
     gates: &FeatureGates,
 ) -> Result<Vec<ConfiguredDevice<'a>>, ConfigError> {
-    let configs = own_configs(status)?;
+    let configs = own_configs(status, OpaqueConfig::decode_strict)?;
     let results = status.results_of(DRIVER_NAME);
-    let devices = results.map(|result| {
-        let device = configured_device(result, &configs, gates)?;
-        refuse_unsupported(&device)?;
-        Ok(device)
-    });
+    let devices = results
+        .map(|result| configured_device(result, &configs, |config| config.sharing(gates)))
+        .collect::<Result<Vec<_>, _>>()?;
+    refuse_two_settings(&devices)?;
+    devices.iter().try_for_each(refuse_unsupported)?;
+    Ok(devices)
+}
+
+/// The devices and settings of a prepared claim: feature gates do not count, nor what this version can apply, because
+/// another version may have prepared the claim.
+///
+/// # Errors
+/// As [`configured_devices`], but never for unknown fields.
+// req: GPU-54
+pub fn recorded_devices(status: &ClaimStatus) -> Result<Vec<ConfiguredDevice<'_>>, ConfigError> {
+    let configs = own_configs(status, OpaqueConfig::decode_lenient)?;
+    let results = status.results_of(DRIVER_NAME);
+    let devices =
+        results.map(|result| configured_device(result, &configs, OpaqueConfig::recorded_sharing));
     devices.collect()
 }
 
 /// The driver's decoded configs in rising precedence.
-fn own_configs(status: &ClaimStatus) -> Result<Vec<(&DeviceConfig, OpaqueConfig)>, ConfigError> {
+fn own_configs(
+    status: &ClaimStatus,
+    decode: fn(&str) -> Result<OpaqueConfig, ConfigError>,
+) -> Result<Vec<(&DeviceConfig, OpaqueConfig)>, ConfigError> {
     let configs = status.configs_of(DRIVER_NAME);
-    let decoded = configs.map(|it| Ok((it, OpaqueConfig::decode_strict(it.parameters())?)));
+    let decoded = configs.map(|it| Ok((it, decode(it.parameters())?)));
     decoded.collect()
 }
 
 fn configured_device<'a>(
     result: &'a DeviceResult,
     configs: &[(&DeviceConfig, OpaqueConfig)],
-    gates: &FeatureGates,
+    sharing: impl Fn(&OpaqueConfig) -> Result<Option<Sharing>, ConfigError>,
 ) -> Result<ConfiguredDevice<'a>, ConfigError> {
     let device_type = DeviceType::of_device(result.device());
     let device_type = device_type.ok_or_else(|| ConfigError::NotAGpu {
@@ -64,7 +81,7 @@ fn configured_device<'a>(
     })?;
     let config = config_for(result, device_type, configs)?;
     let sharing = match config {
-        Some(config) if !result.admin_access() => config.sharing(gates)?,
+        Some(config) if !result.admin_access() => sharing(config)?,
         _ => None,
     };
     Ok(ConfiguredDevice {
@@ -106,9 +123,34 @@ fn refuse_unsupported(device: &ConfiguredDevice<'_>) -> Result<(), ConfigError> 
         });
     }
     match &device.sharing {
+        Some(Sharing::Mps(_)) if device.result.share_id().is_some() => {
+            Err(ConfigError::MpsWithShares {
+                device: device.result.device().to_owned(),
+            })
+        }
         None | Some(Sharing::TimeSlicing(_)) => Ok(()),
         Some(Sharing::Mps(_)) => Err(ConfigError::MpsNotSupported),
     }
+}
+
+/// Fails if the claim has several shares of a device, and asks for different settings of it.
+// req: GPU-56
+fn refuse_two_settings(devices: &[ConfiguredDevice<'_>]) -> Result<(), ConfigError> {
+    let own = devices.iter().filter(|it| !it.result.admin_access());
+    for (number, device) in own.clone().enumerate() {
+        let name = device.result.device();
+        let mut before = own.clone().take(number);
+        let conflict = before.any(|other| {
+            other.result.device() == name
+                && !Sharing::are_equal(device.sharing.as_ref(), other.sharing.as_ref())
+        });
+        if conflict {
+            return Err(ConfigError::TwoConfigs {
+                device: name.to_owned(),
+            });
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -225,6 +225,58 @@ fn settings_that_this_version_cannot_apply_are_refused_and_named() {
     assert!(error.to_string().contains("VfioDeviceConfig"), "{error}");
 }
 
+/// The result with a share.
+fn shared(result: &str) -> String {
+    result.replace("\"pool\"", "\"shareID\":\"share\",\"pool\"")
+}
+
+// req: GPU-56
+#[test]
+fn mps_on_a_shared_device_is_refused() {
+    for (device, kind) in [("gpu-0", "GpuConfig"), (MIG, "MigDeviceConfig")] {
+        let result = shared(&mk_result("gpu", device));
+        let config = mk_config("FromClaim", &[], kind, MPS);
+        let error = error_of(&[result], &[config]);
+        assert_eq!(error.code(), "mps-with-shares");
+        assert!(error.to_string().contains(device), "{error}");
+    }
+}
+
+// req: GPU-56
+#[test]
+fn two_shares_of_a_device_with_different_settings_are_refused() {
+    let results = ["a", "b"].map(|request| shared(&mk_result(request, "gpu-0")));
+    let of_b = |sharing| [mk_config("FromClaim", &["b"], "GpuConfig", sharing)];
+    let code = |results: &[String], sharing| {
+        let outcome = settings(results, &of_b(sharing), ALL_GATES);
+        outcome.err().map(|error| error.code())
+    };
+    assert_eq!(code(&results, LONG_SLICE), Some("config-conflict"));
+    assert_eq!(code(&results, "null"), None);
+    assert_eq!(code(&results, DEFAULT_SLICE), None);
+    let reversed = [results[1].clone(), results[0].clone()];
+    assert_eq!(code(&reversed, LONG_SLICE), Some("config-conflict"));
+    // Only one of the two requests gets settings.
+    let others = [results[0].clone(), shared(&mk_result("b", "gpu-1"))];
+    assert_eq!(code(&others, LONG_SLICE), None);
+    let admin = results[0].replace("\"pool\"", "\"adminAccess\":true,\"pool\"");
+    assert_eq!(code(&[admin, results[1].clone()], LONG_SLICE), None);
+}
+
+// req: GPU-54
+#[test]
+fn the_settings_of_a_prepared_claim_do_not_depend_on_gates_or_on_what_this_version_can_apply() {
+    let unknown = LONG_SLICE.replace("\"strategy\"", "\"newer\":1,\"strategy\"");
+    let config = mk_config("FromClaim", &[], "GpuConfig", &unknown);
+    let status = mk_status(&[mk_result("gpu", "gpu-0")], &[config]);
+    let devices = recorded_devices(&status).unwrap();
+    let long = Some(Sharing::TimeSlicing(TimeSlice::Long));
+    assert_eq!(devices[0].sharing, long);
+    let config = mk_config("FromClaim", &[], "GpuConfig", r#"{"strategy":"Newer"}"#);
+    let status = mk_status(&[mk_result("gpu", "gpu-0")], &[config]);
+    assert!(recorded_devices(&status).is_err());
+}
+
 // req: GPU-18
 #[test]
 fn a_device_with_admin_access_gets_no_settings() {

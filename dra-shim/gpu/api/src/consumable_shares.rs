@@ -41,18 +41,9 @@ pub enum ConsumableSharesError {
     )]
     #[advice(
         code = "consumable-shares-need-gate",
-        hint = "leave consumableShares (--consumable-shares, CONSUMABLE_SHARES) empty"
+        hint = "set the feature gate ConsumableShares, or leave consumableShares (--consumable-shares, CONSUMABLE_SHARES) empty"
     )]
     NeedsGate,
-    /// This version gives each device to one claim.
-    #[error(
-        "consumableShares is not supported: this version of the driver gives each device to one claim"
-    )]
-    #[advice(
-        code = "consumable-shares-not-supported",
-        hint = "leave consumableShares (--consumable-shares, CONSUMABLE_SHARES) empty"
-    )]
-    NotSupported,
 }
 
 // === impl ConsumableShares ===
@@ -61,14 +52,13 @@ impl ConsumableShares {
     /// The setting of a program, checked at its start.
     ///
     /// # Errors
-    /// The value is unknown, its feature gate is off, or this version does not support it: devices that claims do
-    /// not share must not look as if they did.
+    /// The value is unknown, or its feature gate is off.
     // req: GPU-19
     pub fn resolve(value: &str, gates: &FeatureGates) -> Result<Self, ConsumableSharesError> {
         match value.parse()? {
             Self::Disabled => Ok(Self::Disabled),
             _ if !gates.enabled(Gate::ConsumableShares) => Err(ConsumableSharesError::NeedsGate),
-            _ => Err(ConsumableSharesError::NotSupported),
+            shares => Ok(shares),
         }
     }
 }
@@ -117,15 +107,12 @@ mod tests {
 
     // req: GPU-19
     #[test]
-    fn shares_need_their_gate_and_are_not_supported_yet() {
+    fn shares_need_their_gate() {
         let [off, on] = ["", "ConsumableShares=true"].map(|it| it.parse::<FeatureGates>().unwrap());
         for value in ["memory", "unlimited", "3"] {
-            for (gates, error) in [
-                (&off, ConsumableSharesError::NeedsGate),
-                (&on, ConsumableSharesError::NotSupported),
-            ] {
-                assert_eq!(ConsumableShares::resolve(value, gates), Err(error));
-            }
+            let error = ConsumableShares::resolve(value, &off).unwrap_err();
+            assert_eq!(error, ConsumableSharesError::NeedsGate);
+            assert_eq!(ConsumableShares::resolve(value, &on), value.parse());
         }
         for value in ["", "disabled"] {
             for gates in [&off, &on] {

@@ -123,6 +123,25 @@ pub enum ConfigError {
         /// The device.
         device: String,
     },
+    /// MPS on a device that the claim has a share of.
+    #[error(
+        "GPU sharing strategy \"MPS\" cannot be used with a share of device {device}: the clients of an MPS control daemon are the containers of one claim, and consumableShares gives the device to several claims"
+    )]
+    #[advice(code = "mps-with-shares", hint = REMOVE_SHARING)]
+    MpsWithShares {
+        /// The device.
+        device: String,
+    },
+    /// Two shares of one device with different settings.
+    #[error("the claim has device {device} more than once, with different configs")]
+    #[advice(
+        code = "config-conflict",
+        hint = "use one config for all requests, or the constraint distinctAttribute: gpu.nvidia.com/uuid, and recreate the claim"
+    )]
+    TwoConfigs {
+        /// The device.
+        device: String,
+    },
     /// This version does not run MPS.
     #[error(
         "GPU sharing strategy \"MPS\" is not supported: this version of the driver does not run MPS control daemons"

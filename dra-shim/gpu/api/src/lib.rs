@@ -17,6 +17,7 @@
 //! * `mpsConfig` with time slicing is an error also for a MIG device.
 //! * `timeSlicingConfig: {}` means the default interval.
 //! * Settings are never applied to a device that is allocated with `adminAccess`.
+//! * Two shares of one device with different settings are an error also within one claim.
 
 #![forbid(unsafe_code)]
 
@@ -29,7 +30,7 @@ mod sharing;
 
 pub use compute_domain_api::gates::{FeatureGates, Gate, GateError};
 
-pub use configured_device::{ConfiguredDevice, configured_devices};
+pub use configured_device::{ConfiguredDevice, configured_devices, recorded_devices};
 pub use consumable_shares::{ConsumableShares, ConsumableSharesError};
 pub use error::ConfigError;
 pub use opaque::{MpsConfig, OpaqueConfig, SharingConfig, TimeSlicingConfig};

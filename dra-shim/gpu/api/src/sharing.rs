@@ -1,5 +1,7 @@
 //! What a config asks for: its values checked, with defaults filled in.
 
+use std::fmt;
+
 use compute_domain_api::gates::{FeatureGates, Gate};
 
 use crate::error::ConfigError;
@@ -44,19 +46,27 @@ impl OpaqueConfig {
     /// The strategy's feature gate is off, or a value is invalid.
     // req: GPU-16
     pub fn sharing(&self, gates: &FeatureGates) -> Result<Option<Sharing>, ConfigError> {
+        match self.sharing.as_ref().map(|it| it.strategy.as_str()) {
+            Some(TIME_SLICING) => require_gate(gates, TIME_SLICING, Gate::TimeSlicingSettings)?,
+            Some(MPS) => require_gate(gates, MPS, Gate::MPSSupport)?,
+            _ => {}
+        }
+        self.recorded_sharing()
+    }
+
+    /// As [`OpaqueConfig::sharing`], whatever the feature gates are.
+    pub(crate) fn recorded_sharing(&self) -> Result<Option<Sharing>, ConfigError> {
         let Some(config) = &self.sharing else {
             return Ok(None);
         };
         match config.strategy.as_str() {
             TIME_SLICING => {
-                require_gate(gates, TIME_SLICING, Gate::TimeSlicingSettings)?;
                 require_absent(config.mps.as_ref(), "mpsConfig", TIME_SLICING)?;
                 let time_slice = time_slice(config)?;
                 let is_set = self.device_type == DeviceType::Gpu;
                 Ok(is_set.then_some(Sharing::TimeSlicing(time_slice)))
             }
             MPS => {
-                require_gate(gates, MPS, Gate::MPSSupport)?;
                 require_absent(config.time_slicing.as_ref(), "timeSlicingConfig", MPS)?;
                 let mps = config.mps.clone().unwrap_or_default();
                 check_mps(&mps)?;
@@ -119,6 +129,29 @@ fn check_mps(mps: &MpsConfig) -> Result<(), ConfigError> {
         Some((device, _)) => Err(ConfigError::LimitTooLow {
             field: format!("defaultPerDevicePinnedMemoryLimit of device {device:?}"),
         }),
+    }
+}
+
+// === impl Sharing ===
+
+impl Sharing {
+    /// Whether a device has the same settings in two claims, which may share it only then. The default time slice is
+    /// that of a device without settings.
+    // req: GPU-53
+    pub fn are_equal(one: Option<&Self>, other: Option<&Self>) -> bool {
+        let settings = |it: &&Self| **it != Self::TimeSlicing(TimeSlice::Default);
+        one.filter(settings) == other.filter(settings)
+    }
+}
+
+impl fmt::Display for Sharing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TimeSlicing(interval) => {
+                write!(f, "{TIME_SLICING} with the interval {}", interval.as_str())
+            }
+            Self::Mps(_) => f.write_str(MPS),
+        }
     }
 }
 

@@ -83,6 +83,23 @@ fn equal_limits_of_mps_are_equal_settings_however_they_are_written() {
     );
 }
 
+// req: GPU-53
+#[test]
+fn the_default_time_slice_is_that_of_a_device_without_settings() {
+    let slice = |interval| Some(Sharing::TimeSlicing(interval));
+    let mps = Some(Sharing::Mps(MpsConfig::default()));
+    let different = [None, slice(TimeSlice::Short), slice(TimeSlice::Long), mps];
+    for (number, one) in different.iter().enumerate() {
+        for (other_number, other) in different.iter().enumerate() {
+            let is_equal = Sharing::are_equal(one.as_ref(), other.as_ref());
+            assert_eq!(is_equal, number == other_number, "{one:?}, {other:?}");
+        }
+    }
+    let default = slice(TimeSlice::Default);
+    assert!(Sharing::are_equal(None, default.as_ref()));
+    assert!(Sharing::are_equal(default.as_ref(), None));
+}
+
 // req: GPU-16
 #[test]
 fn a_strategy_whose_gate_is_off_is_refused_with_the_gate() {

@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 
 use dra_checkpoint::Damage;
+use gpu_api::TimeSlice;
 use gpu_inventory::published::published;
 
 use crate::test_objects::{
-    Disks, at, mk_host, mk_host_of, mk_mig_inventory, mk_prepare, mk_sliced, mk_status, prepare,
+    Disks, at, mk_host, mk_host_of, mk_mig_inventory, mk_prepare, mk_shares, mk_sliced, mk_status,
+    prepare,
 };
 use crate::{NodeClaims, Unit, prepared};
 
@@ -94,38 +96,61 @@ fn layouts() -> [(std::sync::Arc<crate::HostGpus>, BTreeMap<String, Unit>); 2] {
     })
 }
 
-// req: GPU-32, GPU-36
+/// What a claim was allocated.
+struct Allocated {
+    layout: usize,
+    devices: Vec<String>,
+    /// `sharing` of its `GpuConfig`, if it has shares.
+    sharing: Option<&'static str>,
+}
+
+/// Of a device that a claim holds: `None` if it is not shared, else whether its time slice is changed.
+type Settings = Option<bool>;
+
+const LONG: &str = r#"{"strategy":"TimeSlicing","timeSlicingConfig":{"interval":"Long"}}"#;
+
+// req: GPU-32, GPU-36, GPU-53
 #[test]
 fn two_claims_never_hold_the_same_hardware_whatever_two_processes_do() {
     let layouts = layouts();
-    let mut most = 0;
+    let (mut most, mut shared) = (0, 0);
     for seed in 0..60 {
         let mut random = fastrand::Rng::with_seed(seed);
         let disks = Disks::default();
         let mut processes = [disks.start(), disks.start()];
         let mut history = Vec::new();
-        // What each claim was allocated: it does not change.
-        let mut claims: BTreeMap<String, (usize, Vec<String>)> = BTreeMap::new();
+        // What each claim was allocated: it does not change. Without `sharing`, it has whole devices.
+        let mut claims: BTreeMap<String, Allocated> = BTreeMap::new();
         for step in 0..40 {
             let process = random.usize(..2);
             let uid = format!("claim-{}", random.u32(..6));
             let node = &processes[process];
             match random.u32(..10) {
                 0..=5 => {
-                    let (layout, devices) = claims.entry(uid.clone()).or_insert_with(|| {
+                    let allocated = claims.entry(uid.clone()).or_insert_with(|| {
                         let layout = random.usize(..2);
                         let names: Vec<_> = layouts[layout].1.keys().cloned().collect();
                         let wanted =
                             (0..random.usize(1..3)).map(|_| random.choice(&names).unwrap().clone());
-                        (layout, wanted.collect())
+                        Allocated {
+                            layout,
+                            devices: wanted.collect(),
+                            sharing: random.choice([None, Some("null"), Some(LONG)]).unwrap(),
+                        }
                     });
-                    let names: Vec<_> = devices.iter().map(String::as_str).collect();
-                    let status = mk_status(&names);
-                    let input =
-                        mk_prepare(node, &uid, &status, &layouts[*layout].0, at(step * 100))
-                            .unwrap();
+                    let devices = allocated.devices.iter().map(String::as_str);
+                    let names: Vec<_> = devices.collect();
+                    let status = match allocated.sharing {
+                        None => mk_status(&names),
+                        Some(sharing) => mk_shares(&names, sharing),
+                    };
+                    let host = &layouts[allocated.layout].0;
+                    let input = mk_prepare(node, &uid, &status, host, at(step * 100)).unwrap();
                     let answer = node.prepare(input).map(drop).map_err(|error| error.code());
-                    history.push(format!("{process}: prepare {uid} {names:?}: {answer:?}"));
+                    history.push(format!(
+                        "{process}: prepare {uid} {names:?} {:?}: {answer:?}",
+                        allocated.sharing
+                    ));
                 }
                 6..=8 => {
                     node.unprepare(&uid, at(step * 100)).unwrap();
@@ -138,24 +163,37 @@ fn two_claims_never_hold_the_same_hardware_whatever_two_processes_do() {
                 }
             }
             let node = disks.start();
-            let held: Vec<(String, Unit)> = node
+            let held: Vec<(String, Unit, Settings)> = node
                 .recorded_claims()
                 .into_iter()
                 .filter(|claim| node.cached_as_prepared(&claim.uid))
                 .flat_map(|claim| {
-                    let (layout, devices) = &claims[&claim.uid];
-                    let units = devices.iter().map(|name| layouts[*layout].1[name].clone());
-                    let units: Vec<_> = units.collect();
+                    let allocated = &claims[&claim.uid];
+                    let layout = &layouts[allocated.layout].1;
                     assert!(disks.spec_of(&claim.uid).is_some(), "{seed}: {history:#?}");
-                    units.into_iter().map(move |unit| (claim.uid.clone(), unit))
+                    allocated.devices.iter().map(move |name| {
+                        let is_gpu = !name.contains("-mig-");
+                        // Time slices are of whole GPUs only.
+                        let settings = allocated.sharing.map(|it| is_gpu && it == LONG);
+                        (claim.uid.clone(), layout[name].clone(), settings)
+                    })
                 })
                 .collect();
-            for (number, (owner, unit)) in held.iter().enumerate() {
-                for (other, its) in &held[number + 1..] {
+            for (number, (owner, unit, settings)) in held.iter().enumerate() {
+                for (other, its_unit, its_settings) in &held[number + 1..] {
+                    let may_share =
+                        unit == its_unit && settings.is_some() && settings == its_settings;
                     assert!(
-                        owner == other || !unit.overlaps(its),
+                        owner == other || !unit.overlaps(its_unit) || may_share,
                         "{seed}: {unit}, {history:#?}"
                     );
+                    shared += usize::from(owner != other && unit == its_unit);
+                }
+            }
+            for (_, unit, settings) in &held {
+                if let Unit::Gpu { uuid } = unit {
+                    let is_long = disks.gpus.time_slice(uuid) == TimeSlice::Long;
+                    assert_eq!(is_long, *settings == Some(true), "{unit}: {history:#?}");
                 }
             }
             most = most.max(held.len());
@@ -164,4 +202,5 @@ fn two_claims_never_hold_the_same_hardware_whatever_two_processes_do() {
         }
     }
     assert!(most > 4, "claims hold {most} devices at most");
+    assert!(shared > 100, "{shared} pairs of claims share a device");
 }

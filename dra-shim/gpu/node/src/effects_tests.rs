@@ -6,8 +6,8 @@ use gpu_api::TimeSlice;
 use node_claims::{Begun, Devices as _};
 
 use crate::test_objects::{
-    Disks, SimGpus, at, mk_claim, mk_host, mk_inventory, mk_prepare, mk_sliced, mk_status,
-    mk_status_with, prepare,
+    Disks, SimGpus, at, mk_claim, mk_host, mk_inventory, mk_prepare, mk_shares, mk_sliced,
+    mk_status, mk_status_with, prepare,
 };
 use crate::{HardwareError, NodeClaims, prepared};
 
@@ -190,6 +190,32 @@ fn a_time_slice_that_the_go_driver_has_set_is_undone_after_its_record() {
     assert_eq!(of_go.journals(), ["a.json"], "it is not forgotten");
     assert_eq!(repair(&node), Vec::<String>::new());
     assert!(of_go.gpus.changed().is_empty() && of_go.journals().is_empty());
+}
+
+// req: GPU-53, GPU-60
+#[test]
+fn claims_that_share_a_gpu_have_one_time_slice_until_the_last_of_them_ends() {
+    const LONG: &str = r#"{"strategy":"TimeSlicing","timeSlicingConfig":{"interval":"Long"}}"#;
+    let disks = Disks::default();
+    let node = disks.start();
+    for uid in ["a", "b", "c"] {
+        prepare(&node, uid, &mk_shares(&["gpu-1"], LONG)).unwrap();
+    }
+    let error = prepare(&node, "d", &mk_shares(&["gpu-1"], "null")).unwrap_err();
+    assert_eq!(error.code(), "shared-config-conflict", "{error}");
+    assert_eq!(disks.gpus.time_slice(&uuid(1)), TimeSlice::Long);
+    for uid in ["b", "a"] {
+        node.unprepare(uid, at(1)).unwrap();
+        assert_eq!(
+            disks.gpus.time_slice(&uuid(1)),
+            TimeSlice::Long,
+            "after {uid}"
+        );
+    }
+    node.unprepare("d", at(1)).unwrap();
+    node.unprepare("c", at(1)).unwrap();
+    assert!(disks.gpus.changed().is_empty() && disks.journals().is_empty());
+    prepare(&node, "e", &mk_shares(&["gpu-1"], "null")).unwrap();
 }
 
 // req: GPU-18

@@ -57,6 +57,25 @@ pub enum PrepareError {
         /// The name under which the claim holds it.
         held_as: String,
     },
+    /// Another claim has a share of the device, with other settings.
+    #[error(
+        "device {device} is shared with claim {holder}, which has other settings: {held}; this claim has {wanted}"
+    )]
+    #[advice(
+        code = "shared-config-conflict",
+        hint = "use equal opaque configs in all claims that share the device, or wait until the pods of the other claims end",
+        retry
+    )]
+    OtherSettings {
+        /// The device.
+        device: String,
+        /// The claim that has a share.
+        holder: Box<ClaimRef>,
+        /// Its settings.
+        held: String,
+        /// The settings that the claim asks for.
+        wanted: String,
+    },
     /// The GPUs of the node are not known now.
     #[error("the GPUs of this node are not known: {reason}")]
     #[advice(
@@ -128,6 +147,7 @@ impl PrepareError {
     pub fn holder(&self) -> Option<&ClaimRef> {
         match self {
             Self::InUse { holder, .. } => Some(holder),
+            Self::OtherSettings { holder, .. } => Some(holder),
             _ => None,
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use dra_checkpoint::{BootId, ClaimRecord, ClaimRef, ClaimStatus, KubeletDevice, StoreError, View};
 use durable_file::Dir;
 use gpu_api::names::DRIVER_NAME;
-use gpu_api::{FeatureGates, TimeSlice};
+use gpu_api::{FeatureGates, Sharing, TimeSlice, recorded_devices};
 use imex_cdi::{ClaimSpec, ClaimUid, DeviceName, Kind};
 use node_claims::{ChangedHardware, Devices, Restored, StartError, StartReport, UnprepareError};
 
@@ -295,8 +295,9 @@ pub fn held_names(view: &View<GpuGroup>) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Fails if another claim has a part of the hardware. Claims with `adminAccess` do not count.
-// req: GPU-32, GPU-34
+/// Fails if another claim has a part of the hardware, unless both have a share of the same device with the same
+/// settings. Claims with `adminAccess` do not count.
+// req: GPU-32, GPU-34, GPU-53
 fn check(view: &View<GpuGroup>, claim: &str, wanted: &[Planned]) -> Result<(), PrepareError> {
     let records = view
         .records()
@@ -308,20 +309,80 @@ fn check(view: &View<GpuGroup>, claim: &str, wanted: &[Planned]) -> Result<(), P
     let others = records.filter(|(other, _)| *other != claim);
     for (other, record) in others {
         for (held, name) in held_units(record) {
-            if let Some(lost) = wanted.iter().find(|it| it.unit.overlaps(&held)) {
-                return Err(PrepareError::InUse {
-                    device: lost.requested.name.clone(),
-                    holder: ClaimRef {
-                        uid: other.to_owned(),
-                        name: record.name.clone(),
-                        namespace: record.namespace.clone(),
-                    },
-                    held_as: name.to_owned(),
-                });
+            for wanted in wanted.iter().filter(|it| it.unit.overlaps(&held)) {
+                let holder = || ClaimRef {
+                    uid: other.to_owned(),
+                    name: record.name.clone(),
+                    namespace: record.namespace.clone(),
+                };
+                check_share(
+                    &wanted.requested,
+                    wanted.unit == held,
+                    (record, name),
+                    holder,
+                )?;
             }
         }
     }
     Ok(())
+}
+
+/// Decides about a device of which another claim has a part. `is_same`: not a GPU and one of its MIG devices.
+fn check_share(
+    wanted: &RequestedDevice,
+    is_same: bool,
+    (record, held_as): (&ClaimRecord<GpuGroup>, &str),
+    holder: impl Fn() -> ClaimRef,
+) -> Result<(), PrepareError> {
+    let is_shared = is_same && wanted.share_id.is_some() && has_share(record, held_as);
+    if !is_shared {
+        return Err(PrepareError::InUse {
+            device: wanted.name.clone(),
+            holder: holder(),
+            held_as: held_as.to_owned(),
+        });
+    }
+    let held = recorded_sharing(record, held_as);
+    let is_equal =
+        |held: &Option<Sharing>| Sharing::are_equal(held.as_ref(), wanted.sharing.as_ref());
+    if held.as_ref().is_ok_and(is_equal) {
+        return Ok(());
+    }
+    Err(PrepareError::OtherSettings {
+        device: wanted.name.clone(),
+        holder: Box::new(holder()),
+        held: held.map_or_else(
+            |error| format!("unknown ({error})"),
+            |held| settings(held.as_ref()),
+        ),
+        wanted: settings(wanted.sharing.as_ref()),
+    })
+}
+
+/// Whether the record's device of this name is a share. The Go driver writes share ids only into the status.
+fn has_share(record: &ClaimRecord<GpuGroup>, device: &str) -> bool {
+    let mut results = record.status.results_of(DRIVER_NAME);
+    results.any(|it| it.device() == device && it.share_id().is_some() && !it.admin_access())
+}
+
+/// The settings of the record's device of this name.
+///
+/// # Errors
+/// Its configs cannot be decoded: another version accepted them.
+// req: GPU-54
+fn recorded_sharing(
+    record: &ClaimRecord<GpuGroup>,
+    device: &str,
+) -> Result<Option<Sharing>, gpu_api::ConfigError> {
+    let devices = recorded_devices(&record.status)?;
+    let held = devices
+        .into_iter()
+        .find(|it| it.result.device() == device && !it.result.admin_access());
+    Ok(held.and_then(|it| it.sharing))
+}
+
+fn settings(sharing: Option<&Sharing>) -> String {
+    sharing.map_or_else(|| "none".to_owned(), Sharing::to_string)
 }
 
 /// The hardware that the record holds, with the names of the devices: none unless it is Completed.

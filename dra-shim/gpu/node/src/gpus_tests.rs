@@ -8,7 +8,7 @@ use node_claims::AllocatedClaim;
 use super::*;
 use crate::test_objects::{
     Disks, at, mk_claim, mk_host, mk_host_of, mk_inventory, mk_mig_inventory, mk_prepare,
-    mk_status, mk_status_with, prepare, prepare_on, spec_file,
+    mk_shares, mk_status, mk_status_with, prepare, prepare_on, spec_file,
 };
 
 fn number_of(node: &NodeClaims, device_type: &str) -> usize {
@@ -131,6 +131,140 @@ fn a_gpu_whose_mig_device_is_held_is_not_given_whole() {
     node.unprepare("b", at(1)).unwrap();
     prepare(&node, "c", &mk_status(&["gpu-0"])).unwrap();
     let error = prepare_on(&node, "a", &mk_status(&[of_gpu_0[0]]), &host).unwrap_err();
+    assert_eq!(error.code(), "device-held");
+}
+
+const LONG: &str = r#"{"strategy":"TimeSlicing","timeSlicingConfig":{"interval":"Long"}}"#;
+const DEFAULT: &str = r#"{"strategy":"TimeSlicing"}"#;
+
+/// Prepares a claim with a share of each of these devices.
+fn prepare_shares(
+    node: &NodeClaims,
+    uid: &str,
+    devices: &[&str],
+    sharing: &str,
+) -> Result<Vec<KubeletDevice>, PrepareError> {
+    let status = mk_shares(devices, sharing);
+    node.prepare(mk_prepare(node, uid, &status, &mk_host(), at(0))?)
+}
+
+// req: GPU-53
+#[test]
+fn claims_share_a_gpu_if_all_have_a_share_of_it() {
+    let disks = Disks::default();
+    let node = disks.start();
+    for uid in ["a", "b", "c"] {
+        let devices = prepare_shares(&node, uid, &["gpu-1"], "null").unwrap();
+        assert_eq!(devices[0].share_id.as_deref(), Some("share-0"));
+    }
+    // The default time slice is that of a GPU without settings.
+    prepare_shares(&node, "d", &["gpu-1"], DEFAULT).unwrap();
+    assert_eq!(number_of(&node, "gpu"), 4);
+    assert!(disks.checkpoint_text().contains(r#""ShareID":"share-0""#));
+
+    let error = prepare(&node, "whole", &mk_status(&["gpu-1"])).unwrap_err();
+    assert_eq!(error.code(), "device-held");
+    prepare(&node, "whole", &mk_status(&["gpu-2"])).unwrap();
+    let error = prepare_shares(&node, "e", &["gpu-1", "gpu-2"], "null").unwrap_err();
+    assert_eq!(
+        (error.code(), error.holder().unwrap().uid.as_str()),
+        ("device-held", "whole")
+    );
+}
+
+// req: GPU-53
+#[test]
+fn a_share_of_a_gpu_is_none_of_its_mig_devices() {
+    let node = Disks::default().start();
+    let mig = mk_mig_inventory();
+    let published = gpu_inventory::published::published(&mig).devices;
+    let name = published[0].name.as_str();
+    assert!(name.starts_with("gpu-0-mig-"));
+    let prepare_mig = |uid| {
+        let shares = mk_shares(&[name], "null");
+        node.prepare(mk_prepare(&node, uid, &shares, &mk_host_of(&mig), at(0))?)
+    };
+    prepare_mig("a").unwrap();
+    prepare_mig("b").unwrap();
+    // MIG mode was switched off meanwhile.
+    let error = prepare_shares(&node, "c", &["gpu-0"], "null").unwrap_err();
+    assert_eq!(error.code(), "device-held");
+}
+
+// req: GPU-53, GPU-54
+#[test]
+fn shares_with_other_settings_are_refused_with_the_holder_and_both_settings() {
+    let node = Disks::default().start();
+    prepare_shares(&node, "a", &["gpu-1"], LONG).unwrap();
+    prepare_shares(&node, "b", &["gpu-1"], LONG).unwrap();
+    let error = prepare_shares(&node, "c", &["gpu-1"], "null").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "device gpu-1 is shared with claim default/a-name:a, which has other settings: TimeSlicing with the interval Long; this claim has none"
+    );
+    assert_eq!(
+        (
+            error.code(),
+            error.class(),
+            error.holder().unwrap().uid.as_str()
+        ),
+        ("shared-config-conflict", dra_common::Class::Retry, "a")
+    );
+    for uid in ["a", "b"] {
+        node.unprepare(uid, at(1)).unwrap();
+    }
+    prepare_shares(&node, "c", &["gpu-1"], "null").unwrap();
+}
+
+// req: GPU-54
+#[test]
+fn a_share_whose_recorded_config_cannot_be_read_is_one_with_other_settings() {
+    let node = Disks::default().start();
+    let unreadable = mk_shares(&["gpu-1"], r#"{"strategy":"Newer"}"#);
+    let shares = mk_shares(&["gpu-1"], "null");
+    let mut input = mk_prepare(&node, "a", &shares, &mk_host(), at(0)).unwrap();
+    input.status = unreadable;
+    node.prepare(input).unwrap();
+    let error = prepare_shares(&node, "b", &["gpu-1"], "null").unwrap_err();
+    assert_eq!(error.code(), "shared-config-conflict");
+    assert!(
+        error
+            .to_string()
+            .contains("unknown (unknown GPU sharing strategy: \"Newer\""),
+        "{error}"
+    );
+}
+
+// req: GPU-57
+#[test]
+fn claims_rebuilt_after_a_lost_checkpoint_keep_their_shares() {
+    let disks = Disks::default();
+    let node = disks.start();
+    let status = mk_shares(&["gpu-1"], "null");
+    for uid in ["a", "b"] {
+        prepare_shares(&node, uid, &["gpu-1"], "null").unwrap();
+    }
+    disks
+        .checkpoint
+        .replace("checkpoint.json", b"torn", 0o600)
+        .unwrap();
+    let (node, _) = disks.try_start("boot-1", Some(&mk_host())).unwrap();
+    let allocated = ["a", "b"].map(|uid| AllocatedClaim {
+        claim: mk_claim(uid),
+        status: status.clone(),
+    });
+    let rebuilt = node.rebuild(allocated.to_vec(), &Some(mk_host())).unwrap();
+    assert_eq!(rebuilt.restored.len(), 2);
+    assert_eq!(
+        disks
+            .checkpoint_text()
+            .matches(r#""ShareID":"share-0""#)
+            .count(),
+        4,
+        "v1 and v2"
+    );
+    prepare_shares(&node, "c", &["gpu-1"], "null").unwrap();
+    let error = prepare(&node, "whole", &mk_status(&["gpu-1"])).unwrap_err();
     assert_eq!(error.code(), "device-held");
 }
 

@@ -29,7 +29,7 @@ pub struct RequestedDevice {
     pub share_id: Option<String>,
     /// Whether the claim gets a device that another one may have.
     pub admin_access: bool,
-    /// The settings that the claim asks for.
+    /// The settings that the claim's configs ask for; `None` leaves the device as it is.
     pub sharing: Option<Sharing>,
 }
 

@@ -13,7 +13,7 @@ use imex_cdi::DriverParams;
 use jiff::Timestamp;
 use node_claims::{Moment, Prepare, StartError, StartReport};
 use nvidia_driver_files::{DriverFiles, DriverVersion, RuntimePaths};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     Effects, Gpus, Hardware, HardwareError, HostGpus, HostPaths, NodeClaims, PrepareError,
@@ -295,14 +295,33 @@ pub(crate) fn mk_sliced(devices: &[&str], interval: &str) -> ClaimStatus {
 }
 
 pub(crate) fn mk_status_with(devices: &[&str], admin: bool) -> ClaimStatus {
+    mk_allocation(devices, |_, result| {
+        if admin {
+            result["adminAccess"] = json!(true);
+        }
+    })
+}
+
+/// A claim with a share of each of these devices, and a `GpuConfig` with this `sharing` in JSON.
+pub(crate) fn mk_shares(devices: &[&str], sharing: &str) -> ClaimStatus {
+    let status = mk_allocation(devices, |number, result| {
+        result["shareID"] = json!(format!("share-{number}"));
+    });
+    let config = format!(
+        r#"{{"devices":{{"config":[{{"source":"FromClaim","opaque":{{"driver":"gpu.nvidia.com","parameters":
+            {{"apiVersion":"resource.nvidia.com/v1beta1","kind":"GpuConfig","sharing":{sharing}}}}}}}],"#
+    );
+    let text = status.to_json().replacen(r#"{"devices":{"#, &config, 1);
+    ClaimStatus::from_json(&text).unwrap()
+}
+
+fn mk_allocation(devices: &[&str], edit: impl Fn(usize, &mut Value)) -> ClaimStatus {
     let results = devices.iter().enumerate().map(|(number, device)| {
         let mut result = json!({
             "request": format!("request-{number}"), "driver": "gpu.nvidia.com",
             "pool": NODE, "device": device,
         });
-        if admin {
-            result["adminAccess"] = json!(true);
-        }
+        edit(number, &mut result);
         result
     });
     let results: Vec<_> = results.collect();

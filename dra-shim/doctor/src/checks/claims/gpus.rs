@@ -1,4 +1,4 @@
-//! Checks that each GPU and MIG device belongs to one claim.
+//! Checks that each GPU and MIG device belongs to one claim, or is shared by claims.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub(super) fn check(facts: &ClaimFacts) -> Vec<Finding> {
             "gpu-of-two-claims",
             format!("device {device}"),
             format!(
-                "according to {file}, this device is prepared for {} and for {}{}, without adminAccess",
+                "according to {file}, this device is prepared for {} and for {}{}, without adminAccess or shares",
                 claim(first),
                 claim(second),
                 and_more(others.len())

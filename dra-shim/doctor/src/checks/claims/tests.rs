@@ -271,7 +271,7 @@ fn of_gpus(
 #[test]
 fn a_gpu_that_two_claims_hold_is_an_error_that_names_both() {
     let found = of_gpus(["gpu-0", "gpu-0"], |_| {});
-    let evidence = "according to /var/lib/kubelet/plugins/gpu.nvidia.com/checkpoint.json, this device is prepared for claim 1 (n/1) and for claim 2 (n/2), without adminAccess";
+    let evidence = "according to /var/lib/kubelet/plugins/gpu.nvidia.com/checkpoint.json, this device is prepared for claim 1 (n/1) and for claim 2 (n/2), without adminAccess or shares";
     assert_eq!(found, [("gpu-of-two-claims", evidence.to_owned())]);
     assert_eq!(of_gpus(["gpu-0", "gpu-1"], |_| {}), []);
     let gone = of_gpus(["gpu-0", "gpu-0"], |facts| {
