@@ -36,8 +36,8 @@ pub(crate) struct SettingArgs {
     /// Feature gates: NAME=true,NAME=false.
     #[arg(long, env = "FEATURE_GATES", default_value = "")]
     feature_gates: String,
-    /// Whether claims share devices: disabled, memory, unlimited or a number of claims. All but disabled require the
-    /// feature gate ConsumableShares.
+    /// Whether claims share devices: disabled, memory, unlimited or a number of claims. All but disabled have a
+    /// feature gate.
     #[arg(long, env = "CONSUMABLE_SHARES", default_value = "disabled")]
     consumable_shares: String,
 }

@@ -191,7 +191,7 @@ impl Devices for Gpus {
     }
 
     /// The hardware is that of the names in the claim's allocation, if the node has it.
-    // req: GPU-35
+    // req: GPU-35, GPU-57
     fn restored(
         &self,
         status: &ClaimStatus,
