@@ -370,7 +370,7 @@ impl Run {
             }
             if self.disks.gpus.time_slice(&uuid(gpu)) != TimeSlice::Default {
                 let journals = super::read_all(&self.disks.effects).unwrap().0;
-                let mut gpus = journals.values().flat_map(|it| it.gpus());
+                let mut gpus = journals.values().flat_map(super::JournalFile::gpus);
                 let is_known = gpus.any(|it| it == uuid(gpu));
                 assert!(is_known, "gpu-{gpu}: {:#?}", self.history);
             }

@@ -56,12 +56,11 @@ impl Hardware for SimGpus {
         if let Some(failure) = &*self.failure.lock().unwrap() {
             return Err(failure.clone());
         }
-        let set = match time_slice {
-            TimeSlice::Default => self.state.remove(gpu),
-            _ => {
-                let text = time_slice.as_str().as_bytes();
-                self.state.ensure(gpu, text, 0o600).map(drop)
-            }
+        let set = if time_slice == TimeSlice::Default {
+            self.state.remove(gpu)
+        } else {
+            let text = time_slice.as_str().as_bytes();
+            self.state.ensure(gpu, text, 0o600).map(drop)
         };
         set.map_err(|error| HardwareError::Failed {
             reason: error.to_string(),
@@ -173,7 +172,7 @@ impl Disks {
     /// The file names of the journals.
     pub(crate) fn journals(&self) -> Vec<String> {
         let mut names = self.effects.list().unwrap();
-        names.retain(|name| name.ends_with(".json"));
+        names.retain(|name| name.strip_suffix(".json").is_some());
         names
     }
 
