@@ -27,6 +27,8 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     // The plugin starts itself to read NVML.
-    nvml_session::serve_if_started();
+    if let Some(code) = nvml_session::serve_if_started() {
+        return code;
+    }
     daemon_runtime::daemon::main(run::run)
 }

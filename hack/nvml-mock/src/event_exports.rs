@@ -127,7 +127,7 @@ unsafe fn wait(set: nvmlEventSet_t, data: *mut nvmlEventData_t, timeout: Duratio
         if let Some(event) = next {
             let value = nvmlEventData_t {
                 device: ptr::without_provenance_mut(event.gpu + 1),
-                eventType: event.event_type,
+                eventType: event.kind,
                 eventData: event.data,
                 gpuInstanceId: event.gpu_instance,
                 computeInstanceId: event.compute_instance,
@@ -150,7 +150,7 @@ impl EventSet {
     fn next(&mut self) -> Option<Event> {
         while let Some(event) = events::read(&mut self.position) {
             let types = self.registered.get(&event.gpu).copied().unwrap_or(0);
-            if types & event.event_type != 0 {
+            if types & event.kind != 0 {
                 return Some(event);
             }
         }

@@ -15,7 +15,7 @@ pub(crate) struct Event {
     pub(crate) gpu: usize,
     /// The number of the type in `nvml.h`: 8 is an XID.
     #[serde(rename = "type")]
-    pub(crate) event_type: u64,
+    pub(crate) kind: u64,
     /// The code of an XID.
     #[serde(default)]
     pub(crate) data: u64,
