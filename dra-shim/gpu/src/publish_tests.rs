@@ -14,6 +14,7 @@ fn mk_gpu(name: &str, uuid: &str, state: DeviceState) -> KnownDevice {
             capacity: BTreeMap::from([("memory".to_owned(), 80 << 30)]),
         },
         state,
+        instance: None,
     }
 }
 
@@ -23,6 +24,10 @@ fn mk_gpus(devices: Vec<KnownDevice>) -> NodeGpus {
         devices,
         ..NodeGpus::default()
     }
+}
+
+fn no_faults() -> HealthReport {
+    HealthReport::default()
 }
 
 /// Name and taints of the published devices.
@@ -47,16 +52,19 @@ fn published(pool: &DesiredPool) -> Vec<(String, Vec<String>)> {
 fn nothing_is_published_before_the_first_reading_and_nothing_without_a_driver_from_the_start() {
     let none = BTreeSet::new();
     assert_eq!(
-        desired_pool(&NodeGpus::default(), &none, false),
+        desired_pool(&NodeGpus::default(), &no_faults(), &none, false),
         DesiredPool::Undecided
     );
     let mut gpus = mk_gpus(Vec::new());
     assert_eq!(
-        desired_pool(&gpus, &none, false),
+        desired_pool(&gpus, &no_faults(), &none, false),
         DesiredPool::Devices(Vec::new())
     );
     gpus.no_driver = Some("not loaded".to_owned());
-    assert_eq!(desired_pool(&gpus, &none, false), DesiredPool::Withdrawn);
+    assert_eq!(
+        desired_pool(&gpus, &no_faults(), &none, false),
+        DesiredPool::Withdrawn
+    );
 }
 
 // req: GPU-39, GPU-41
@@ -69,7 +77,7 @@ fn lost_unloaded_and_renamed_devices_have_taints_and_are_left_out_where_taints_a
         mk_gpu("gpu-3", "d", DeviceState::Present),
     ]);
     let renamed = BTreeSet::from(["gpu-3".to_owned()]);
-    let pool = desired_pool(&gpus, &renamed, false);
+    let pool = desired_pool(&gpus, &no_faults(), &renamed, false);
     let taints = |keys: &[&str]| keys.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
     assert_eq!(
         published(&pool),
@@ -80,9 +88,9 @@ fn lost_unloaded_and_renamed_devices_have_taints_and_are_left_out_where_taints_a
             ("gpu-3".to_owned(), taints(&["imex-dra/renamed"])),
         ]
     );
-    let pool = desired_pool(&gpus, &renamed, true);
+    let pool = desired_pool(&gpus, &no_faults(), &renamed, true);
     assert_eq!(published(&pool), [("gpu-0".to_owned(), taints(&[]))]);
-    let healthy: Vec<_> = health("node-a", &gpus)
+    let healthy: Vec<_> = health("node-a", &gpus, &no_faults())
         .into_iter()
         .map(|it| it.health == Health::Healthy)
         .collect();

@@ -6,6 +6,8 @@ use k8s_openapi::api::resource::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
+use crate::health::Effect;
+
 /// The entry, with these taints.
 // req: GPU-40
 pub(crate) fn slice_device(device: &Device, taints: Vec<DeviceTaint>) -> SliceDevice {
@@ -28,12 +30,12 @@ pub(crate) fn slice_device(device: &Device, taints: Vec<DeviceTaint>) -> SliceDe
     }
 }
 
-/// A taint that keeps new claims away; existing ones stay.
-pub(crate) fn no_schedule(key: &str) -> DeviceTaint {
+/// A taint. No effect ends the pods that have the device.
+pub(crate) fn taint(key: &str, value: Option<String>, effect: Effect) -> DeviceTaint {
     DeviceTaint {
         key: key.to_owned(),
-        value: None,
-        effect: "NoSchedule".to_owned(),
+        value,
+        effect: effect.as_str().to_owned(),
         time_added: None,
     }
 }
