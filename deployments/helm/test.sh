@@ -304,6 +304,10 @@ for shares in memory unlimited 10; do
     done
 done
 render "${gpus[@]}" --set consumableShares=disabled >/dev/null || fail "consumableShares=disabled is refused"
+render "${gpus[@]}" --set-string 'gpus.health.additionalXidsToIgnore=94\, 95' --set gpus.health.clearAfter=12h >"$scratch/health.yaml"
+for text in 'value: "94, 95"' 'value: "12h"'; do contains "$text" health; done
+refuses 'gpus.health.additionalXidsToIgnore is "94 95": set numbers of XIDs, separated by commas' "${gpus[@]}" --set 'gpus.health.additionalXidsToIgnore=94 95'
+refuses 'gpus.health.clearAfter is "never": leave it empty, or set a duration such as 12h' "${gpus[@]}" --set gpus.health.clearAfter=never
 refuses "resources.gpus.enabled=true is not supported with kubeletPlugin.hostService.enabled=true, because only the plugin of ComputeDomains can be a host service: set one of the two to false" "${gpus[@]}" --set kubeletPlugin.hostService.enabled=true
 refuses "nriGuard.mode needs resources.computeDomains.enabled=true, because the plugin of ComputeDomains contains the guard: set it to off" "${gpus[@]}" --set resources.computeDomains.enabled=false,nriGuard.mode=warn
 refuses "the plugins of ComputeDomains and GPUs use a port twice in one pod (51515, 8081, 8081): change kubeletPlugin.metrics or a healthcheckPort of kubeletPlugin.containers" "${gpus[@]}" \

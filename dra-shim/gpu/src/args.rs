@@ -1,11 +1,16 @@
 //! The command line. Flags and environment variables that the Go driver has, too, have its names.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Parser;
 use daemon_runtime::{HttpArgs, KubeArgs, KubeletPaths, LogArgs, StartError};
 use gpu_api::names::DRIVER_NAME;
 use gpu_api::{ConsumableShares, FeatureGates};
+use kube::core::Duration as KubeDuration;
+
+use crate::health::HealthSettings;
 
 /// Gives pods GPUs through Dynamic Resource Allocation.
 #[derive(Debug, Parser)]
@@ -21,6 +26,8 @@ pub(crate) struct Args {
     pub(crate) healthcheck_port: i32,
     #[command(flatten)]
     pub(crate) settings: SettingArgs,
+    #[command(flatten)]
+    pub(crate) health: HealthArgs,
     #[command(flatten)]
     pub(crate) kube: KubeArgs,
     #[command(flatten)]
@@ -41,6 +48,26 @@ pub(crate) struct SettingArgs {
     #[arg(long, env = "CONSUMABLE_SHARES", default_value = "disabled")]
     consumable_shares: String,
 }
+
+/// The feature gate NVMLDeviceHealthCheck enables health checks.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Health checks")]
+pub(crate) struct HealthArgs {
+    /// XIDs that never keep claims away from a GPU, such as 94,95. The errors of applications (13, 31, 43, 45, 68, 109)
+    /// and XIDs after which the driver requires no recovery do not, either.
+    #[arg(long, env = "ADDITIONAL_XIDS_TO_IGNORE", default_value = "", value_parser = parse_xids)]
+    additional_xids_to_ignore: Xids,
+    /// How long an XID keeps claims away from a GPU whose driver reports no recovery actions, such as 12h; empty: until
+    /// the driver is loaded again.
+    #[arg(long, env = "XID_CLEAR_AFTER", default_value = "", value_parser = parse_clear_after)]
+    xid_clear_after: ClearAfter,
+}
+
+#[derive(Debug, Clone)]
+struct Xids(BTreeSet<u64>);
+
+#[derive(Debug, Clone, Copy)]
+struct ClearAfter(Option<Duration>);
 
 /// Files and directories. An empty value means unset.
 #[derive(Debug, clap::Args)]
@@ -109,6 +136,38 @@ impl SettingArgs {
     }
 }
 
+// === impl HealthArgs ===
+
+impl HealthArgs {
+    pub(crate) fn resolve(self) -> HealthSettings {
+        HealthSettings {
+            ignored: self.additional_xids_to_ignore.0,
+            clear_after: self.xid_clear_after.0,
+        }
+    }
+}
+
+fn parse_xids(text: &str) -> Result<Xids, String> {
+    let parts = text.split(',').map(str::trim);
+    let xids = parts.filter(|part| !part.is_empty()).map(str::parse);
+    let xids: Result<_, _> = xids.collect();
+    let xids = xids.map(Xids);
+    xids.map_err(|_| "must be numbers of XIDs, separated by commas".to_owned())
+}
+
+/// The chart renders an unset value as the empty string.
+fn parse_clear_after(text: &str) -> Result<ClearAfter, String> {
+    if text.is_empty() {
+        return Ok(ClearAfter(None));
+    }
+    let after = text.parse::<KubeDuration>().ok();
+    let after = after.filter(|it| !it.is_negative()).map(Duration::from);
+    match after.filter(|it| !it.is_zero()) {
+        Some(after) => Ok(ClearAfter(Some(after))),
+        None => Err("must be a duration such as 90m or 12h, or empty".to_owned()),
+    }
+}
+
 // === impl PathArgs ===
 
 impl PathArgs {
@@ -162,6 +221,32 @@ mod tests {
             &["--consumable-shares=many"],
         ] {
             assert!(settings(args).is_err(), "{args:?}");
+        }
+    }
+
+    #[test]
+    fn settings_of_health_checks_are_numbers_and_a_duration() {
+        let health = |args: &[&str]| {
+            let args = [&["x", "--node-name=n"], args].concat();
+            Args::try_parse_from(args).map(|it| it.health.resolve())
+        };
+        let default = health(&[]).unwrap();
+        assert_eq!((default.ignored.len(), default.clear_after), (0, None));
+        let set = health(&[
+            "--additional-xids-to-ignore=94, 95,",
+            "--xid-clear-after=90m",
+        ]);
+        let set = set.unwrap();
+        assert_eq!(set.ignored, BTreeSet::from([94, 95]));
+        assert_eq!(set.clear_after, Some(Duration::from_secs(5400)));
+        for arg in [
+            "--additional-xids-to-ignore=94 95",
+            "--additional-xids-to-ignore=-1",
+            "--xid-clear-after=0s",
+            "--xid-clear-after=-1h",
+            "--xid-clear-after=soon",
+        ] {
+            health(&[arg]).unwrap_err();
         }
     }
 

@@ -2,7 +2,9 @@
 //!
 //! ```text
 //! NVML (in a child), /proc, sysfs ──► monitor ──► node_gpus ──► publish ──► slice, health, conditions, events
-//!                                        │ HostGpus
+//!                                        │  │ HealthReading         ▲ HealthReport
+//! NVML's events (in a child) ────────────│──┴──► health_monitor ────┘
+//!                                        │ HostGpus   │ health, health_store
 //!                                        ▼
 //! kubelet ◄──► dra-kubelet ──► driver ──► gpu-node ──► checkpoint, CDI files, journals
 //!                                            │
@@ -10,7 +12,8 @@
 //! ```
 //!
 //! [`plugin_parts`] has what surrounds the claims. No state of GPUs, driver, node or cluster ends the process, and the
-//! process itself never opens a GPU: a driver can be unloaded and a GPU reset while the plugin runs.
+//! process itself never opens a GPU: a driver can be unloaded and a GPU reset while the plugin runs. With health checks,
+//! the child that waits for events holds the GPUs, except those that need a reset.
 
 #![forbid(unsafe_code)]
 
@@ -18,6 +21,10 @@ mod args;
 mod driver;
 mod effects_keeper;
 mod gpu_devices;
+mod health;
+mod health_monitor;
+mod health_reading;
+mod health_store;
 mod hook;
 mod metrics;
 mod monitor;
@@ -31,6 +38,8 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     // The plugin starts itself to read NVML.
-    nvml_session::serve_if_started();
+    if let Some(code) = nvml_session::serve_if_started() {
+        return code;
+    }
     daemon_runtime::daemon::main(run::run)
 }

@@ -1,10 +1,18 @@
 //! The plugin's metrics besides those of every plugin ([`plugin_parts::Metrics`]).
 
+use std::collections::BTreeMap;
+
+use dra_kubelet::DesiredPool;
+use gpu_api::names::{
+    GPU_LOST_TAINT, NO_DRIVER_TAINT, RENAMED_TAINT, UNMONITORED_TAINT, XID_TAINT,
+};
 use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use crate::health::Effect;
 use crate::node_gpus::{DeviceState, NodeGpus};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -12,6 +20,30 @@ struct Devices {
     device_type: &'static str,
     state: &'static str,
 }
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Taints {
+    key: &'static str,
+    effect: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct XidCode {
+    code: String,
+}
+
+/// The taints that this plugin sets.
+const TAINTS: [(&str, Effect); 6] = [
+    (XID_TAINT, Effect::NoSchedule),
+    (XID_TAINT, Effect::None),
+    (GPU_LOST_TAINT, Effect::NoSchedule),
+    (UNMONITORED_TAINT, Effect::None),
+    (NO_DRIVER_TAINT, Effect::NoSchedule),
+    (RENAMED_TAINT, Effect::NoSchedule),
+];
+
+/// The largest XID that is counted by its code. NVIDIA's are below.
+const LAST_XID: u64 = 255;
 
 const TYPES: [&str; 2] = ["gpu", "mig"];
 
@@ -27,6 +59,43 @@ pub(crate) struct GpuMetrics {
     devices: Family<Devices, Gauge>,
     skipped: Gauge,
     not_restored: Gauge,
+    taints: Family<Taints, Gauge>,
+    health: HealthMetrics,
+}
+
+/// The metrics of health checks. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct HealthMetrics {
+    xids: Family<XidCode, Counter>,
+    failures: Counter,
+}
+
+// === impl HealthMetrics ===
+
+impl HealthMetrics {
+    pub(crate) fn count_xid(&self, code: u64) {
+        let code = match code {
+            0..=LAST_XID => code.to_string(),
+            _ => "other".to_owned(),
+        };
+        self.xids.get_or_create(&XidCode { code }).inc();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn xids(&self, code: u64) -> u64 {
+        let code = code.to_string();
+        self.xids.get_or_create(&XidCode { code }).get()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn failures(&self) -> u64 {
+        self.failures.get()
+    }
+
+    /// The process that waits for XIDs has ended.
+    pub(crate) fn count_monitor_failure(&self) {
+        self.failures.inc();
+    }
 }
 
 // === impl GpuMetrics ===
@@ -50,6 +119,21 @@ impl GpuMetrics {
             "Claims whose GPUs cannot be changed as they want it, or not be restored after they have ended",
             metrics.not_restored.clone(),
         );
+        own.register(
+            "device_taints",
+            "Taints of published devices by key and effect",
+            metrics.taints.clone(),
+        );
+        own.register(
+            "gpu_xids",
+            "XIDs that the driver has reported, by code; 0 to 255 or other",
+            metrics.health.xids.clone(),
+        );
+        own.register(
+            "health_monitor_failures",
+            "Ends of the process that waits for XIDs: NVML has failed, hung or ended it",
+            metrics.health.failures.clone(),
+        );
         metrics
     }
 
@@ -57,6 +141,28 @@ impl GpuMetrics {
     pub(crate) fn not_restored(&self, claims: usize) {
         self.not_restored
             .set(i64::try_from(claims).unwrap_or(i64::MAX));
+    }
+
+    pub(crate) fn health(&self) -> HealthMetrics {
+        self.health.clone()
+    }
+
+    /// Sets the number of taints for every key and effect, including 0.
+    pub(crate) fn taints(&self, pool: &DesiredPool) {
+        let mut counts: BTreeMap<(&str, &str), i64> = BTreeMap::new();
+        if let DesiredPool::Devices(devices) = pool {
+            let taints = devices.iter().flat_map(|it| &it.taints).flatten();
+            for taint in taints {
+                *counts.entry((&taint.key, &taint.effect)).or_default() += 1;
+            }
+        }
+        for (key, effect) in TAINTS {
+            let effect = effect.as_str();
+            let count = counts.get(&(key, effect)).copied().unwrap_or(0);
+            self.taints
+                .get_or_create(&Taints { key, effect })
+                .set(count);
+        }
     }
 
     /// Sets the number of devices for every type and state, including 0.
@@ -85,7 +191,10 @@ mod tests {
     #[test]
     fn the_page_has_every_metric_and_no_other() {
         let mut registry = Registry::default();
-        GpuMetrics::register(&mut registry).devices(&NodeGpus::default());
+        let metrics = GpuMetrics::register(&mut registry);
+        metrics.devices(&NodeGpus::default());
+        metrics.taints(&DesiredPool::Undecided);
+        metrics.health().count_xid(79);
         let page = include_str!("../../../docs/reference/gpu-plugin-metrics.md");
         let differences = metrics_table_differences(registry, page);
         assert_eq!(differences, Vec::<String>::new());

@@ -1,8 +1,10 @@
 //! Reads the node's GPUs: at the start, when driver or devices change, and every few minutes.
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use daemon_runtime::Heartbeat;
@@ -14,10 +16,11 @@ use nvidia_driver_files::{DriverFiles, DriverVersion, RuntimePaths, find_version
 use nvml_session::DriverRoot;
 use tokio::sync::{Notify, watch};
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::args::Paths;
+use crate::health_reading::{self, HealthReading};
 use crate::hook;
 use crate::node_gpus::NodeGpus;
 
@@ -30,6 +33,9 @@ const READ_EVERY: Duration = Duration::from_secs(5 * 60);
 /// Pause after a reading in which NVML failed, and between two readings for claims.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
+/// Shortest pause before a reading that is urgent.
+const URGENT_AFTER: Duration = Duration::from_secs(1);
+
 /// The node's GPUs. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct GpuMonitor(Arc<Shared>);
@@ -37,8 +43,14 @@ pub(crate) struct GpuMonitor(Arc<Shared>);
 struct Shared {
     reader: Reader,
     latest: watch::Sender<NodeGpus>,
+    /// What each reading says about the health of GPUs, also if nothing has changed.
+    health: watch::Sender<Option<Arc<HealthReading>>>,
     /// A claim needs a device that the last reading does not have.
     wanted: Notify,
+    /// A GPU has reported an event.
+    urgent: Notify,
+    /// Whether a GPU may recover, which nothing reports.
+    often: AtomicBool,
 }
 
 /// Reads the GPUs once.
@@ -60,6 +72,8 @@ struct Look {
     version: Option<Vec<u8>>,
     majors: Option<Vec<u8>>,
     gpus: Vec<std::ffi::OsString>,
+    /// The compute instances: the driver has a directory for each.
+    instances: Vec<PathBuf>,
 }
 
 // === impl GpuMonitor ===
@@ -72,16 +86,45 @@ impl GpuMonitor {
             sys: paths.sys.clone(),
             ..Sources::this_host(root)
         };
+        Self::with(Reader {
+            sources,
+            host_driver_root: paths.host_driver_root.clone(),
+            hook: paths.hook.clone(),
+            data_dir: paths.data_dir.clone(),
+        })
+    }
+
+    /// Reads a host that is a directory, with another program in place of this one.
+    #[cfg(test)]
+    pub(crate) fn of_host(sources: Sources, data_dir: PathBuf) -> Self {
+        let reader = Reader {
+            sources,
+            host_driver_root: "/".to_owned(),
+            hook: Some("/hook".into()),
+            data_dir,
+        };
+        Self::with(reader)
+    }
+
+    fn with(reader: Reader) -> Self {
         Self(Arc::new(Shared {
-            reader: Reader {
-                sources,
-                host_driver_root: paths.host_driver_root.clone(),
-                hook: paths.hook.clone(),
-                data_dir: paths.data_dir.clone(),
-            },
+            reader,
             latest: watch::Sender::default(),
+            health: watch::Sender::default(),
             wanted: Notify::new(),
+            urgent: Notify::new(),
+            often: AtomicBool::new(false),
         }))
+    }
+
+    /// Where the GPUs are read.
+    pub(crate) fn sources(&self) -> &Sources {
+        &self.0.reader.sources
+    }
+
+    /// Follows what readings say about the health of GPUs.
+    pub(crate) fn health(&self) -> watch::Receiver<Option<Arc<HealthReading>>> {
+        self.0.health.subscribe()
     }
 
     /// Follows the readings.
@@ -110,6 +153,16 @@ impl GpuMonitor {
         self.0.wanted.notify_one();
     }
 
+    /// Has the GPUs read again at once, but at most once a second: a GPU has reported an event.
+    pub(crate) fn read_now(&self) {
+        self.0.urgent.notify_one();
+    }
+
+    /// Whether the GPUs are read every few seconds, because one may recover.
+    pub(crate) fn read_often(&self, often: bool) {
+        self.0.often.store(often, Ordering::Relaxed);
+    }
+
     /// Reads until `shutdown`.
     pub(crate) async fn run(self, heartbeat: Heartbeat, shutdown: CancellationToken) {
         shutdown.run_until_cancelled(self.watch(&heartbeat)).await;
@@ -124,38 +177,53 @@ impl GpuMonitor {
     async fn watch(&self, heartbeat: &Heartbeat) {
         let mut seen = None;
         let mut read_at = Instant::now();
+        let mut ended_at = read_at;
         loop {
             heartbeat.beat();
             let reader = self.0.reader.clone();
             let Ok(look) = spawn_blocking(move || reader.look()).await else {
                 return; // the tokio runtime is shutting down
             };
+            if self.0.often.load(Ordering::Relaxed) {
+                read_at = read_at.min(ended_at + RETRY_AFTER);
+            }
             if seen.as_ref() != Some(&look) || Instant::now() >= read_at {
                 if seen.as_ref().is_some_and(|seen| *seen != look) {
                     self.claims_wait();
                 }
-                let before = self.0.latest.borrow().clone();
-                let reader = self.0.reader.clone();
-                let Ok(now) = spawn_blocking(move || reader.read(&before)).await else {
+                let Some(pause) = self.read(look.module).await else {
                     return;
                 };
                 seen = Some(look);
-                let pause = match now.no_driver {
-                    Some(_) => RETRY_AFTER,
-                    None => READ_EVERY,
-                };
-                read_at = Instant::now() + pause;
-                self.0.latest.send_if_modified(|latest| {
-                    let is_new = *latest != now;
-                    *latest = now;
-                    is_new
-                });
+                ended_at = Instant::now();
+                read_at = ended_at + pause;
             }
+            let next = read_at.min(Instant::now() + LOOK_EVERY);
             tokio::select! {
-                () = sleep(LOOK_EVERY) => {}
+                () = sleep_until(next) => {}
                 () = self.0.wanted.notified() => read_at = read_at.min(Instant::now() + RETRY_AFTER),
+                () = self.0.urgent.notified() => read_at = read_at.min(ended_at + URGENT_AFTER),
             }
         }
+    }
+
+    /// Reads once, and returns the pause until the next reading. `None` while the tokio runtime is shutting down.
+    async fn read(&self, module: Option<u64>) -> Option<Duration> {
+        let before = self.0.latest.borrow().clone();
+        let reader = self.0.reader.clone();
+        let reading = spawn_blocking(move || reader.read(&before, module)).await;
+        let (now, health) = reading.ok()?;
+        let pause = match now.no_driver {
+            Some(_) => RETRY_AFTER,
+            None => READ_EVERY,
+        };
+        self.0.health.send_replace(Some(Arc::new(health)));
+        self.0.latest.send_if_modified(|latest| {
+            let is_new = *latest != now;
+            *latest = now;
+            is_new
+        });
+        Some(pause)
     }
 }
 
@@ -180,14 +248,17 @@ impl Reader {
             version: std::fs::read(driver.join("version")).ok(),
             majors: std::fs::read(proc.join("devices")).ok(),
             gpus,
+            instances: compute_instances(&driver),
         }
     }
 
     /// What is known of the GPUs after a reading. Blocks for as long as the driver does.
-    fn read(&self, before: &NodeGpus) -> NodeGpus {
+    fn read(&self, before: &NodeGpus, module: Option<u64>) -> (NodeGpus, HealthReading) {
+        let begun_at = health_reading::now();
         let inventory = read(&self.sources);
         let (host, problems) = self.host(&inventory);
-        before.next(&inventory, host, problems)
+        let gpus = before.next(&inventory, host, problems);
+        (gpus, HealthReading::new(&inventory, module, begun_at))
     }
 
     /// The devices for claims, and what is wrong with the driver's files, one line each.
@@ -229,6 +300,22 @@ impl Reader {
         problems.extend(host.not_usable());
         (host, problems)
     }
+}
+
+/// The directories of compute instances: `capabilities/gpu0/mig/gi1/ci0`.
+// req: GPU-50
+fn compute_instances(driver: &Path) -> Vec<PathBuf> {
+    let below = |dir: &Path, prefix: &str| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        let has_prefix = |name: &std::ffi::OsStr| name.as_bytes().starts_with(prefix.as_bytes());
+        let entries = entries.filter(|it| has_prefix(&it.file_name()));
+        entries.map(|it| it.path()).collect()
+    };
+    let gpus = below(&driver.join("capabilities"), "gpu");
+    let instances = gpus.iter().flat_map(|gpu| below(&gpu.join("mig"), "gi"));
+    let mut found: Vec<_> = instances.flat_map(|it| below(&it, "ci")).collect();
+    found.sort();
+    found
 }
 
 /// The files of the version of the kernel module.
@@ -311,7 +398,7 @@ mod tests {
         assert_ne!(reader.look(), reloaded);
 
         let (gpus, problems) = reader.host(&mk_inventory());
-        let monitor = monitor_with(reader);
+        let monitor = GpuMonitor::with(reader);
         let known = NodeGpus::default().next(&mk_inventory(), gpus, problems);
         monitor.0.latest.send_replace(known);
         monitor.claims_wait();
@@ -324,12 +411,24 @@ mod tests {
         );
     }
 
-    fn monitor_with(reader: Reader) -> GpuMonitor {
-        GpuMonitor(Arc::new(Shared {
-            reader,
-            latest: watch::Sender::default(),
-            wanted: Notify::new(),
-        }))
+    // req: GPU-50
+    #[test]
+    fn a_changed_mig_layout_is_noticed_at_the_next_look() {
+        let root = tempfile::tempdir().unwrap();
+        let host = MockHost::new(root.path(), &mk_inventory(), library());
+        let reader = reader(root.path(), &host, "/hook");
+        let before = reader.look();
+        let mig = "proc/driver/nvidia/capabilities/gpu0/mig";
+        host.write(&format!("{mig}/config"), "");
+        host.write(&format!("{mig}/gi1/access"), "");
+        assert_eq!(reader.look(), before, "nothing that a claim can have");
+        host.write(&format!("{mig}/gi1/ci0/access"), "");
+        let one = reader.look();
+        assert_ne!(one, before);
+        host.write(&format!("{mig}/gi2/ci0/access"), "");
+        assert_ne!(reader.look(), one);
+        host.remove(&format!("{mig}/gi2"));
+        assert_eq!(reader.look(), one);
     }
 
     // req: GPU-42

@@ -28,6 +28,8 @@ pub(crate) struct NodeGpus {
 pub(crate) struct KnownDevice {
     pub(crate) device: Device,
     pub(crate) state: DeviceState,
+    /// The ids of GPU instance and compute instance of a MIG device.
+    pub(crate) instance: Option<(u32, u32)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,6 +68,7 @@ impl NodeGpus {
             .devices
             .into_iter()
             .map(|device| KnownDevice {
+                instance: instance(inventory, &device),
                 device,
                 state: DeviceState::Present,
             })
@@ -82,6 +85,7 @@ impl NodeGpus {
                 devices.push(KnownDevice {
                     device: before.device.clone(),
                     state: DeviceState::Lost,
+                    instance: None,
                 });
             }
         }
@@ -104,8 +108,8 @@ impl NodeGpus {
         let devices = self.devices.iter();
         devices
             .map(|it| KnownDevice {
-                device: it.device.clone(),
                 state,
+                ..it.clone()
             })
             .collect()
     }
@@ -141,6 +145,17 @@ impl NodeGpus {
     }
 }
 
+/// The ids of GPU instance and compute instance of a MIG device.
+fn instance(inventory: &Inventory, device: &Device) -> Option<(u32, u32)> {
+    let Some(Attribute::Text(uuid)) = device.attributes.get("uuid") else {
+        return None;
+    };
+    let mig = inventory.gpus.iter().filter_map(|gpu| gpu.mig.known());
+    let mut devices = mig.flat_map(|it| &it.devices).filter_map(Fact::known);
+    let found = devices.find(|it| it.uuid == *uuid)?;
+    Some((found.gpu_instance.id, found.compute_instance))
+}
+
 /// Why NVML cannot be used at all.
 fn no_driver(inventory: &Inventory) -> Option<String> {
     let failure = inventory.driver.gpu_count.failure()?;
@@ -174,6 +189,12 @@ fn in_mig_mode(inventory: &Inventory, uuid: Option<&str>) -> bool {
 impl KnownDevice {
     pub(crate) fn uuid(&self) -> Option<&str> {
         self.text("uuid")
+    }
+
+    /// The UUID of the GPU: a MIG device's is that of its parent.
+    pub(crate) fn gpu_uuid(&self) -> &str {
+        let uuid = self.text("parentUUID").or_else(|| self.uuid());
+        uuid.unwrap_or_default()
     }
 
     pub(crate) fn device_type(&self) -> &str {

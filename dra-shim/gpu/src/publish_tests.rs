@@ -14,6 +14,7 @@ fn mk_gpu(name: &str, uuid: &str, state: DeviceState) -> KnownDevice {
             capacity: BTreeMap::from([("memory".to_owned(), 80 << 30)]),
         },
         state,
+        instance: None,
     }
 }
 
@@ -23,6 +24,10 @@ fn mk_gpus(devices: Vec<KnownDevice>) -> NodeGpus {
         devices,
         ..NodeGpus::default()
     }
+}
+
+fn no_faults() -> HealthReport {
+    HealthReport::default()
 }
 
 /// Name and taints of the published devices.
@@ -49,6 +54,7 @@ fn nothing_is_published_before_the_first_reading_and_nothing_without_a_driver_fr
     assert_eq!(
         desired_pool(
             &NodeGpus::default(),
+            &no_faults(),
             &none,
             false,
             ConsumableShares::Disabled
@@ -57,12 +63,24 @@ fn nothing_is_published_before_the_first_reading_and_nothing_without_a_driver_fr
     );
     let mut gpus = mk_gpus(Vec::new());
     assert_eq!(
-        desired_pool(&gpus, &none, false, ConsumableShares::Disabled),
+        desired_pool(
+            &gpus,
+            &no_faults(),
+            &none,
+            false,
+            ConsumableShares::Disabled
+        ),
         DesiredPool::Devices(Vec::new())
     );
     gpus.no_driver = Some("not loaded".to_owned());
     assert_eq!(
-        desired_pool(&gpus, &none, false, ConsumableShares::Disabled),
+        desired_pool(
+            &gpus,
+            &no_faults(),
+            &none,
+            false,
+            ConsumableShares::Disabled
+        ),
         DesiredPool::Withdrawn
     );
 }
@@ -77,7 +95,13 @@ fn lost_unloaded_and_renamed_devices_have_taints_and_are_left_out_where_taints_a
         mk_gpu("gpu-3", "d", DeviceState::Present),
     ]);
     let renamed = BTreeSet::from(["gpu-3".to_owned()]);
-    let pool = desired_pool(&gpus, &renamed, false, ConsumableShares::Disabled);
+    let pool = desired_pool(
+        &gpus,
+        &no_faults(),
+        &renamed,
+        false,
+        ConsumableShares::Disabled,
+    );
     let taints = |keys: &[&str]| keys.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
     assert_eq!(
         published(&pool),
@@ -88,9 +112,15 @@ fn lost_unloaded_and_renamed_devices_have_taints_and_are_left_out_where_taints_a
             ("gpu-3".to_owned(), taints(&["imex-dra/renamed"])),
         ]
     );
-    let pool = desired_pool(&gpus, &renamed, true, ConsumableShares::Disabled);
+    let pool = desired_pool(
+        &gpus,
+        &no_faults(),
+        &renamed,
+        true,
+        ConsumableShares::Disabled,
+    );
     assert_eq!(published(&pool), [("gpu-0".to_owned(), taints(&[]))]);
-    let healthy: Vec<_> = health("node-a", &gpus)
+    let healthy: Vec<_> = health("node-a", &gpus, &no_faults())
         .into_iter()
         .map(|it| it.health == Health::Healthy)
         .collect();
@@ -101,10 +131,13 @@ fn lost_unloaded_and_renamed_devices_have_taints_and_are_left_out_where_taints_a
 #[test]
 fn an_event_says_that_the_api_server_does_not_store_shares() {
     let gpus = mk_gpus(vec![mk_gpu("gpu-0", "a", DeviceState::Present)]);
-    let text = describe(&gpus, &BTreeSet::new(), true);
+    let text = describe(&gpus, &no_faults(), &BTreeSet::new(), true);
     assert!(
         text.contains("feature gate DRAConsumableCapacity"),
         "{text}"
     );
-    assert_eq!(describe(&gpus, &BTreeSet::new(), false), "devices: gpu-0");
+    assert_eq!(
+        describe(&gpus, &no_faults(), &BTreeSet::new(), false),
+        "devices: gpu-0"
+    );
 }

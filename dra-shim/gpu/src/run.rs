@@ -17,6 +17,8 @@ use crate::args::Args;
 use crate::driver::GpuDriver;
 use crate::effects_keeper::EffectsKeeper;
 use crate::gpu_devices::{GpuDevices, SharedClaims};
+use crate::health::HealthReport;
+use crate::health_monitor::HealthMonitor;
 use crate::metrics::GpuMetrics;
 use crate::monitor::GpuMonitor;
 use crate::node_gpus::NodeGpus;
@@ -29,12 +31,11 @@ const PROGRAM: &str = "gpu-kubelet-plugin";
 const CLAIM_REPORTER: &str = "gpu.nvidia.com";
 
 /// Feature gates of GPUs that the Go driver has and this one does not.
-const WITHOUT_EFFECT: [Gate; 6] = [
+const WITHOUT_EFFECT: [Gate; 5] = [
     Gate::DRAListTypeAttributes,
     Gate::DeviceMetadata,
     Gate::DynamicMIG,
     Gate::FabricManagerPartitioning,
-    Gate::NVMLDeviceHealthCheck,
     Gate::PassthroughSupport,
 ];
 
@@ -51,6 +52,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         paths,
         healthcheck_port,
         settings,
+        health,
         kube,
         http,
         log,
@@ -84,8 +86,19 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     let (mut registry, metrics) =
         register_metrics::<GpuDevices>(&node_name, &paths.data_dir, &events);
     let gpu_metrics = GpuMetrics::register(&mut registry);
+    let health_settings = health.resolve();
     let health = (&readiness, &liveness);
     serve_http(&http, healthcheck_port, health, registry, &shutdown).await?;
+    let checks = gates.enabled(Gate::NVMLDeviceHealthCheck).then(|| {
+        HealthMonitor::new(
+            monitor.clone(),
+            paths.data_dir.clone(),
+            health_settings,
+            gpu_metrics.health(),
+            liveness.add("health-monitor", READS_LIMIT),
+        )
+    });
+    let faults = faults(checks.as_ref());
     let in_flight = InFlight::default();
     dump_on_signal(in_flight.clone(), shutdown.clone())?;
 
@@ -122,11 +135,12 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     let publisher = publisher(
         &parts,
         shares,
-        (monitor.subscribe(), seen_to_drop),
+        (monitor.subscribe(), faults, seen_to_drop),
         (desired, health),
         gpu_metrics,
     );
     let publishing = tokio::spawn(publisher.run(shutdown.clone()));
+    let checking = checks.map(|it| tokio::spawn(it.run(shutdown.clone())));
     let tasks = parts.start(Vec::new(), &shutdown);
     let kubelet = KubeletParts {
         driver: driver(&parts, monitor),
@@ -137,7 +151,8 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     };
     let ended = parts.serve_kubelet(kubelet, &shutdown).await;
     shutdown.cancel();
-    for task in tasks.into_iter().chain([keeping, publishing, reading]) {
+    let tasks = tasks.into_iter().chain([keeping, publishing, reading]);
+    for task in tasks.chain(checking) {
         // Tasks end at their next await. The panic hook has logged a panic.
         let _ = task.await;
     }
@@ -156,11 +171,20 @@ fn keeper(parts: &Parts<GpuDevices>, monitor: &GpuMonitor, metrics: GpuMetrics) 
     }
 }
 
+/// The faults of GPUs. Without health checks there are none.
+fn faults(checks: Option<&HealthMonitor>) -> watch::Receiver<Option<Arc<HealthReport>>> {
+    match checks {
+        Some(checks) => checks.reports(),
+        None => watch::channel(Some(Arc::default())).1,
+    }
+}
+
 fn publisher(
     parts: &Parts<GpuDevices>,
     shares: ConsumableShares,
-    (gpus, unsupported_fields): (
+    (gpus, faults, unsupported_fields): (
         watch::Receiver<NodeGpus>,
+        watch::Receiver<Option<Arc<HealthReport>>>,
         watch::Receiver<UnsupportedFields>,
     ),
     (desired, health): (watch::Sender<DesiredPool>, watch::Sender<Vec<DeviceHealth>>),
@@ -171,6 +195,7 @@ fn publisher(
         pool: parts.node_name.clone(),
         shares,
         gpus,
+        faults,
         shared_claims: parts.shared_claims.clone(),
         unsupported_fields,
         desired,

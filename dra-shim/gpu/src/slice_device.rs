@@ -10,6 +10,8 @@ use k8s_openapi::api::resource::v1::{
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
+use crate::health::Effect;
+
 const MEMORY: &str = "memory";
 
 /// The unit in which claims consume memory.
@@ -89,12 +91,12 @@ fn capacity(all: u64, default: u64, min: u64, step: u64) -> DeviceCapacity {
     }
 }
 
-/// A taint that keeps new claims away; existing ones stay.
-pub(crate) fn no_schedule(key: &str) -> DeviceTaint {
+/// A taint. No effect ends the pods that have the device.
+pub(crate) fn taint(key: &str, value: Option<String>, effect: Effect) -> DeviceTaint {
     DeviceTaint {
         key: key.to_owned(),
-        value: None,
-        effect: "NoSchedule".to_owned(),
+        value,
+        effect: effect.as_str().to_owned(),
         time_added: None,
     }
 }

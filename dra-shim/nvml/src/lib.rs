@@ -16,6 +16,7 @@
 //!   NVML's code.
 //! * [`NvmlProcess`] has the session in a process of its own, for programs that must survive a library that aborts
 //!   or hangs. Each answer is a [`Fact`].
+//! * [`EventProcess`] waits for the events of GPUs in such a process, which holds the GPUs until it is dropped.
 //! * [`RootProgram`] runs a program of a driver root from outside, with that root's dynamic loader.
 //! * [`command`] runs a program with a timeout.
 //!
@@ -55,9 +56,15 @@ pub use not_found::{DriverFileNotFound, RejectReason, RejectedPath};
 pub use nvml::Nvml;
 pub use nvml_failure::{NvmlCode, NvmlFailure};
 pub use open_error::{NoLibrary, OpenError};
-pub use process::{NvmlProcess, Property, Query, SessionProgram, serve_if_started};
+pub use process::{
+    EventGpu, EventProcess, EventStop, NvmlProcess, Property, Query, Registered, Report,
+    SessionProgram, serve_if_started,
+};
 pub use root_program::{RootProgram, RootProgramError};
-pub use sys::{Device, FabricInfo, GpuInstance, GpuInstanceProfile, MigDevice, Placement, Session};
+pub use sys::{
+    Device, EventSet, FabricInfo, GpuEvent, GpuInstance, GpuInstanceProfile, MigDevice, Placement,
+    Session,
+};
 
 /// Compiles the README's examples.
 #[cfg(doctest)]

@@ -96,6 +96,8 @@ impl NvmlCode {
     pub const NOT_FOUND: Self = Self(6);
     /// `NVML_ERROR_DRIVER_NOT_LOADED`.
     pub const DRIVER_NOT_LOADED: Self = Self(9);
+    /// `NVML_ERROR_TIMEOUT`.
+    pub const TIMEOUT: Self = Self(10);
     /// `NVML_ERROR_FUNCTION_NOT_FOUND`.
     pub const FUNCTION_NOT_FOUND: Self = Self(13);
     /// `NVML_ERROR_GPU_IS_LOST`.

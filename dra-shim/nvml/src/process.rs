@@ -8,6 +8,7 @@
 //!    │<───────── Fact, a line of JSON ───┤
 //! ```
 
+mod events;
 mod query;
 mod serve;
 
@@ -30,6 +31,7 @@ use crate::current_call::ANNOUNCED;
 use crate::driver_root::DriverRoot;
 use crate::fact::{Fact, Failure};
 
+pub use events::{EventGpu, EventProcess, EventStop, Registered, Report};
 pub use query::{Property, Query};
 pub use serve::serve_if_started;
 
@@ -111,6 +113,18 @@ impl NvmlProcess {
     /// that has not called [`serve_if_started`] is not started. Before that, check
     /// [`DriverRoot::find_library`]: its error has the reason for each path.
     pub fn open(program: &SessionProgram, root: &DriverRoot) -> Result<Self, Failure> {
+        let mut process = Self::start(program)?;
+        let task = serve::Task::Queries {
+            root: root.path().to_owned(),
+        };
+        match process.exchange::<Value>(&task, "nvmlInitWithFlags") {
+            Fact::Known(_) => Ok(process),
+            Fact::Failed(failure) => Err(failure),
+            Fact::Absent => Err(Failure::new("nvmlInitWithFlags", "does not exist")),
+        }
+    }
+
+    fn start(program: &SessionProgram) -> Result<Self, Failure> {
         let start =
             |error: io::Error| Failure::new("the NVML process", format!("cannot start: {error}"));
         if program.path == Path::new(THIS) && !serve::this_program_serves() {
@@ -131,18 +145,13 @@ impl NvmlProcess {
         let child = command.spawn().map_err(start)?;
         // The command holds the other end of the socket.
         drop(command);
-        let mut process = Self {
+        Ok(Self {
             child,
             socket: BufReader::new(ours),
             deadline: program.deadline,
             until: program.until,
             ended: None,
-        };
-        match process.exchange::<Value>(&root.path(), "nvmlInitWithFlags") {
-            Fact::Known(_) => Ok(process),
-            Fact::Failed(failure) => Err(failure),
-            Fact::Absent => Err(Failure::new("nvmlInitWithFlags", "does not exist")),
-        }
+        })
     }
 
     /// Makes a call in the process. `T` is the type that [`Query`] names.
@@ -167,7 +176,15 @@ impl NvmlProcess {
         let received = self
             .send(request)
             .and_then(|()| self.receive_answer(&mut call));
-        let call = call.as_str();
+        self.decode(received, &call)
+    }
+
+    /// The answer, or what has happened to the process in the call.
+    fn decode<T: DeserializeOwned>(
+        &mut self,
+        received: io::Result<Vec<u8>>,
+        call: &str,
+    ) -> Fact<T> {
         match received {
             Ok(answer) if answer.is_empty() => self.gone(call),
             Ok(answer) => serde_json::from_slice(&answer).unwrap_or_else(|error| {

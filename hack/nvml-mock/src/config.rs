@@ -38,6 +38,9 @@ pub(crate) struct Config {
     pub(crate) device_count: Option<u32>,
     #[serde(default)]
     misbehaves: HashMap<String, Misbehaviour>,
+    /// The types of events that every device has, as bits of `nvml.h`.
+    #[serde(default = "usual_events")]
+    pub(crate) event_types: u64,
 }
 
 /// A wrong behaviour of a call that returns success.
@@ -113,6 +116,11 @@ fn newest_cuda() -> i32 {
     13000
 }
 
+/// XIDs, ECC errors and changes of the MIG configuration.
+fn usual_events() -> u64 {
+    0x10b
+}
+
 fn newest_fabric_info() -> u32 {
     3
 }
@@ -167,8 +175,8 @@ impl Config {
 
     /// Appends the call to the file of calls, if a test has created it.
     pub(crate) fn record(names: &CallNames) {
-        let calls = path().map(|path| path.with_file_name(CALLS));
-        let file = calls.and_then(|path| fs::OpenOptions::new().append(true).open(path).ok());
+        let file =
+            beside(CALLS).and_then(|path| fs::OpenOptions::new().append(true).open(path).ok());
         if let Some(mut file) = file {
             // A test that counts calls notices a missing one.
             let _ = writeln!(file, "{}", names.symbol);
@@ -223,6 +231,11 @@ impl CallNames {
     fn look_up<T: Copy>(&self, map: &HashMap<String, T>) -> Option<T> {
         self.names.iter().find_map(|name| map.get(name)).copied()
     }
+}
+
+/// The file with this name beside the configuration.
+pub(crate) fn beside(name: &str) -> Option<PathBuf> {
+    Some(path()?.with_file_name(name))
 }
 
 fn path() -> Option<PathBuf> {

@@ -39,6 +39,10 @@
 //!   `not-utf8` or has a `line-break`, or writes a struct of version 2 whatever
 //!   was requested (`ignores-version`). `device_count` is returned instead of the
 //!   number of devices.
+//! * `event_types` are the types of events that every device has, as bits of `nvml.h`; otherwise XIDs, ECC errors and
+//!   changes of the MIG configuration (267). Events are lines that a test appends to `nvml-mock.events` beside this
+//!   file: `{"gpu": 0, "type": 8, "data": 79}`, with `gpu_instance` and `compute_instance` if they have one. An event
+//!   set gets the events after its creation.
 //! * If the file is missing, malformed or has an unknown field, the driver counts
 //!   as not loaded: every call returns code 9.
 //!
@@ -50,6 +54,8 @@
 #![expect(unsafe_code, reason = "it is a C library")]
 
 mod config;
+mod event_exports;
+mod events;
 mod exports;
 mod gpu_exports;
 mod mig_exports;

@@ -27,6 +27,22 @@ pub(crate) struct DeviceCall {
     pub(crate) misbehaviour: Option<Misbehaviour>,
 }
 
+/// A call that waits.
+pub(crate) struct WaitCall(CallNames);
+
+// === impl WaitCall ===
+
+impl WaitCall {
+    /// Fails, hangs or aborts if the file says so now.
+    pub(crate) fn check(&self) -> Result<(), nvmlReturn_t> {
+        faults(&self.0).map(drop)
+    }
+
+    pub(crate) fn misbehaviour(&self) -> Option<Misbehaviour> {
+        Config::read()?.misbehaviour(&self.0)
+    }
+}
+
 // === impl DeviceCall ===
 
 impl DeviceCall {
@@ -49,6 +65,14 @@ pub(crate) fn begin_in_session(
     require_session()?;
     let misbehaviour = config.misbehaviour(&names);
     Ok((config, misbehaviour))
+}
+
+/// Begins a call that waits in a session. The file may let it fail, hang or abort while it waits.
+pub(crate) fn begin_wait(symbol: &'static str) -> Result<WaitCall, nvmlReturn_t> {
+    let call = WaitCall(CallNames::new(symbol, None));
+    begin_named(&call.0)?;
+    require_session()?;
+    Ok(call)
 }
 
 /// Begins a call on a device.
@@ -116,8 +140,13 @@ fn require_session() -> Result<(), nvmlReturn_t> {
 
 fn begin_named(names: &CallNames) -> Result<Arc<Config>, nvmlReturn_t> {
     Config::record(names);
-    let mut config = Config::read().ok_or(DRIVER_NOT_LOADED)?;
+    let config = Config::read().ok_or(DRIVER_NOT_LOADED)?;
     thread::sleep(Duration::from_millis(config.delay_ms(names)));
+    faults(names)
+}
+
+fn faults(names: &CallNames) -> Result<Arc<Config>, nvmlReturn_t> {
+    let mut config = Config::read().ok_or(DRIVER_NOT_LOADED)?;
     while config.hangs(names) {
         thread::sleep(TICK);
         config = Config::read().ok_or(DRIVER_NOT_LOADED)?;

@@ -214,7 +214,7 @@ NVMLDeviceHealthCheck, PassthroughSupport, TimeSlicingSettings]
 
 {{/* The gates of GPUs that NVIDIA's driver has and this one does not. */}}
 {{- define "imex-dra.gpuGatesWithoutEffect" -}}
-[DRAListTypeAttributes, DeviceMetadata, DynamicMIG, FabricManagerPartitioning, NVMLDeviceHealthCheck, PassthroughSupport]
+[DRAListTypeAttributes, DeviceMetadata, DynamicMIG, FabricManagerPartitioning, PassthroughSupport]
 {{- end }}
 
 {{/* (list GATES NAME): "true" or "": the value of a gate that is off by default, or of AllAlpha

@@ -7,10 +7,12 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::events::{self, EventGpu};
 use super::query::Query;
 use crate::current_call::CurrentCall;
 use crate::driver_root::DriverRoot;
@@ -24,6 +26,20 @@ pub(super) const MARK: &str = "NVML_SESSION_PROCESS";
 
 /// The name of the process for people, its first argument.
 pub(super) const NAME: &str = "nvml-session-process";
+
+/// The first line that the parent sends: what the process does.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Task {
+    /// It answers queries.
+    Queries { root: PathBuf },
+    /// It sends the events of GPUs.
+    Events {
+        root: PathBuf,
+        gpus: Vec<EventGpu>,
+        /// How long it waits for an event, until it sends a sign of life.
+        wait: Duration,
+    },
+}
 
 /// Whether this process has called [`serve_if_started`].
 static CALLED: AtomicBool = AtomicBool::new(false);
@@ -52,19 +68,23 @@ pub(super) fn serve() -> ExitCode {
     }
 }
 
-/// Answers a line with the driver root, then each query, until the parent closes the socket. Announces each call.
+/// Opens a session and does its task, until the parent closes the socket. Announces each call.
 fn serve_on(socket: &UnixStream) -> io::Result<()> {
     let mut lines = BufReader::new(socket).lines();
-    let Some(root) = lines.next() else {
+    let Some(task) = lines.next().transpose()? else {
         return Ok(());
     };
-    let root: PathBuf = serde_json::from_str(&root?)?;
+    let task: Task = serde_json::from_str(&task)?;
+    let (Task::Queries { root } | Task::Events { root, .. }) = &task;
     let calls = CurrentCall::announced_on(socket.try_clone()?);
-    let session = match Nvml::tracked(DriverRoot::new(root), calls).open() {
+    let session = match Nvml::tracked(DriverRoot::new(root.clone()), calls).open() {
         Ok(session) => session,
         Err(error) => return answer(socket, &Fact::<Value>::Failed(failure(error))),
     };
     answer(socket, &Fact::Known(Value::Bool(true)))?;
+    if let Task::Events { gpus, wait, .. } = &task {
+        return events::serve(socket, &session, gpus, *wait);
+    }
     for line in lines {
         let query: Query = serde_json::from_str(&line?)?;
         answer(socket, &query.run(&session))?;
@@ -80,7 +100,7 @@ fn failure(error: OpenError) -> Failure {
 }
 
 /// Writes a line with one system call, so that the parent never waits for its rest.
-fn answer(mut socket: &UnixStream, answer: &impl Serialize) -> io::Result<()> {
+pub(super) fn answer(mut socket: &UnixStream, answer: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(answer)?;
     line.push(b'\n');
     socket.write_all(&line)

@@ -7,6 +7,7 @@
 
 #![expect(unsafe_code, reason = "a C library is loaded and called")]
 
+mod event_calls;
 mod fabric_info;
 mod gpu_calls;
 mod mig_calls;
@@ -15,6 +16,8 @@ mod session;
 mod symbol;
 mod text;
 
+pub(crate) use event_calls::WAIT as EVENT_WAIT;
+pub use event_calls::{EventSet, GpuEvent};
 pub use fabric_info::FabricInfo;
 pub use mig_calls::{GpuInstance, GpuInstanceProfile, MigDevice, Placement};
 pub(crate) use session::Library;

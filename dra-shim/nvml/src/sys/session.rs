@@ -42,7 +42,7 @@ pub(crate) struct Library {
 
 /// An open NVML session, from [`Nvml::open`](crate::Nvml::open). Dropping it ends the session, then unloads the library.
 pub struct Session {
-    library: Library,
+    pub(super) library: Library,
     shutdown: unsafe extern "C" fn() -> nvmlReturn_t,
 }
 

@@ -37,18 +37,17 @@ impl Host {
     }
 
     pub(crate) fn read(&self, deadline: Duration) -> Inventory {
-        let exe = std::env::current_exe().unwrap();
         gpu_inventory::read(&Sources {
-            driver_root: DriverRoot::new(self.dir.path()),
+            driver_root: self.root(),
             proc: self.path("proc"),
             sys: self.path("sys"),
-            program: Some(SessionProgram::new(
-                exe,
-                ["--exact", "child", "--ignored"],
-                deadline,
-            )),
+            program: Some(program(deadline)),
             deadline,
         })
+    }
+
+    pub(crate) fn root(&self) -> DriverRoot {
+        DriverRoot::new(self.dir.path())
     }
 
     /// Lets calls fail, hang or abort: more members of `nvml-mock.json`.
@@ -69,9 +68,15 @@ impl Host {
         fs::write(self.path(path), text).unwrap();
     }
 
-    fn path(&self, path: &str) -> PathBuf {
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.dir.path().join(path)
     }
+}
+
+/// This program, which then runs the test `child`.
+pub(crate) fn program(deadline: Duration) -> SessionProgram {
+    let exe = std::env::current_exe().unwrap();
+    SessionProgram::new(exe, ["--exact", "child", "--ignored"], deadline)
 }
 
 /// The inventory in a file of `tests/inventories`.

@@ -8,6 +8,7 @@
     reason = "test helpers, which clippy takes for library code"
 )]
 
+mod events;
 mod faults;
 mod host;
 mod models;

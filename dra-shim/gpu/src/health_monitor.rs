@@ -1,0 +1,401 @@
+//! Follows the health of GPUs: events from a process that waits for them, and the readings.
+//!
+//! The process that waits holds its GPUs. It lets go of a GPU that may need a reset: it is ended, and started again
+//! without this GPU.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use daemon_runtime::Heartbeat;
+use nvml_session::{
+    DriverRoot, EventGpu, EventProcess, EventStop, Failure, GpuEvent, Registered, Report,
+    SessionProgram,
+};
+use tokio::sync::{mpsc, watch};
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use crate::health::{Health, HealthReport, HealthSettings, Millis, Place};
+use crate::health_reading::{self, HealthReading};
+use crate::health_store::{DriverLoad, Kept};
+use crate::metrics::HealthMetrics;
+use crate::monitor::GpuMonitor;
+
+/// First and last pause before the process is started again.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// How long a process works until the next pause is the first one again.
+const IS_STABLE: Duration = Duration::from_secs(60);
+
+/// Pause until GPUs whose events are not received are tried again.
+const TRY_ALL_EVERY: Duration = Duration::from_secs(5 * 60);
+
+/// From this failure on, the GPUs count as unmonitored: a short gap is no reason to write the slice.
+const UNMONITORED_FROM: u32 = 3;
+
+/// Number of reports that may wait. The process waits if there are more, and the driver drops events then.
+const WAITING_REPORTS: usize = 64;
+
+/// How often the task shows that it lives.
+const BEAT_EVERY: Duration = Duration::from_secs(10);
+
+/// The task that follows the health of GPUs.
+pub(crate) struct HealthMonitor {
+    monitor: GpuMonitor,
+    /// How the process is started, and the driver's root.
+    program: SessionProgram,
+    root: DriverRoot,
+    data_dir: PathBuf,
+    health: Health,
+    /// What `health.json` has.
+    kept: Kept,
+    load: DriverLoad,
+    /// The GPUs whose events are wanted, if nothing keeps us from it.
+    wanted: Vec<EventGpu>,
+    process: Option<Watched>,
+    /// When the process is started again.
+    start_at: Option<Instant>,
+    failures: u32,
+    /// Why GPUs are not registered, until the process shows that it waits.
+    unregistered: Option<BTreeMap<String, String>>,
+    reports: watch::Sender<Option<Arc<HealthReport>>>,
+    metrics: HealthMetrics,
+    heartbeat: Heartbeat,
+}
+
+/// The process that waits for events, and the thread that reads it.
+struct Watched {
+    gpus: Vec<EventGpu>,
+    stop: EventStop,
+    news: mpsc::Receiver<News>,
+    began: Instant,
+}
+
+/// What the thread reports.
+enum News {
+    Registered(Vec<Registered>),
+    Report(Report),
+    Ended(Failure),
+}
+
+// === impl HealthMonitor ===
+
+impl HealthMonitor {
+    pub(crate) fn new(
+        monitor: GpuMonitor,
+        data_dir: PathBuf,
+        settings: HealthSettings,
+        metrics: HealthMetrics,
+        heartbeat: Heartbeat,
+    ) -> Self {
+        let sources = monitor.sources();
+        let this = || SessionProgram::this(sources.deadline);
+        Self {
+            program: sources.program.clone().unwrap_or_else(this),
+            root: sources.driver_root.clone(),
+            monitor,
+            data_dir,
+            health: Health::new(settings, BTreeMap::new()),
+            kept: Kept::default(),
+            load: DriverLoad::default(),
+            wanted: Vec::new(),
+            process: None,
+            start_at: None,
+            failures: 0,
+            unregistered: None,
+            reports: watch::Sender::default(),
+            metrics,
+            heartbeat,
+        }
+    }
+
+    /// The health of the GPUs, after the first reading.
+    pub(crate) fn reports(&self) -> watch::Receiver<Option<Arc<HealthReport>>> {
+        self.reports.subscribe()
+    }
+
+    /// Follows events and readings until `shutdown`.
+    pub(crate) async fn run(mut self, shutdown: CancellationToken) {
+        self.load_kept().await;
+        let mut readings = self.monitor.health();
+        loop {
+            self.heartbeat.beat();
+            let wake = self.wake_at();
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                Ok(()) = readings.changed() => {
+                    let reading = readings.borrow_and_update().clone();
+                    if let Some(reading) = reading {
+                        self.read(&reading);
+                        self.publish(health_reading::now()).await;
+                    }
+                }
+                news = next_news(&mut self.process) => self.handle(news).await,
+                () = sleep_until(wake) => self.publish(health_reading::now()).await,
+            }
+        }
+    }
+
+    // req: GPU-48
+    async fn load_kept(&mut self) {
+        let data_dir = self.data_dir.clone();
+        if let Ok(kept) = spawn_blocking(move || Kept::read(&data_dir)).await {
+            self.load = kept.load.clone();
+            let settings = self.health.settings().clone();
+            self.health = Health::new(settings, kept.gpus.clone());
+            self.kept = kept;
+        }
+    }
+
+    fn read(&mut self, reading: &HealthReading) {
+        if self.load.has_ended(&reading.load) {
+            info!("the driver was loaded again or the host booted: earlier XIDs do not count");
+            self.health.forget();
+        }
+        self.load.update(&reading.load);
+        self.health
+            .reading(&reading.gpus, reading.is_complete, reading.begun_at);
+        let gpus = reading.gpus.iter().filter_map(|gpu| {
+            Some(EventGpu {
+                index: gpu.index?,
+                uuid: gpu.uuid.clone(),
+            })
+        });
+        self.wanted = gpus.collect();
+    }
+
+    async fn handle(&mut self, news: News) {
+        let now = health_reading::now();
+        if let News::Report(_) = news
+            && let Some(unregistered) = self.unregistered.take()
+        {
+            self.health.unmonitored(unregistered);
+        }
+        match news {
+            News::Report(Report::NoEvent) => {}
+            News::Report(Report::Event(event)) => self.handle_event(&event, now),
+            News::Report(Report::RecoveryAction { gpu, action }) => {
+                self.health.action(&gpu, &action, now);
+                if self.health.may_change(now) {
+                    self.monitor.read_now();
+                }
+            }
+            News::Registered(registered) => self.handle_registered(registered),
+            News::Ended(failure) => self.handle_end(&failure),
+        }
+        self.publish(now).await;
+    }
+
+    fn handle_event(&mut self, event: &GpuEvent, now: Millis) {
+        match event.event_type {
+            GpuEvent::XID => {
+                let place = Place {
+                    gpu_instance: event.gpu_instance,
+                    compute_instance: event.compute_instance,
+                };
+                self.metrics.count_xid(event.data);
+                self.health.xid(&event.gpu, place, event.data, now);
+            }
+            // The layout of MIG devices or the state of the GPU has changed.
+            _ => self.monitor.read_now(),
+        }
+    }
+
+    fn handle_registered(&mut self, registered: Vec<Registered>) {
+        let failed: BTreeMap<_, _> = registered
+            .iter()
+            .filter_map(|it| Some((it.gpu.clone(), it.failure.as_ref()?.to_string())))
+            .collect();
+        for (gpu, reason) in &failed {
+            warn!(gpu, reason, "XIDs of this GPU are not received");
+        }
+        if !failed.is_empty() {
+            self.start_at = Some(Instant::now() + TRY_ALL_EVERY);
+        }
+        if self.failures < UNMONITORED_FROM {
+            self.health.unmonitored(failed);
+        } else {
+            self.unregistered = Some(failed);
+        }
+        // Events may have been missed since the last reading.
+        self.monitor.read_now();
+    }
+
+    // req: GPU-49
+    fn handle_end(&mut self, failure: &Failure) {
+        let Some(process) = self.process.take() else {
+            return;
+        };
+        if process.began.elapsed() >= IS_STABLE {
+            self.failures = 0;
+        }
+        self.failures += 1;
+        self.metrics.count_monitor_failure();
+        let (first, last) = PAUSES;
+        let pause = first * 2_u32.saturating_pow(self.failures - 1).min(64);
+        let pause = pause.min(last);
+        warn!(
+            %failure,
+            "the process that waits for XIDs has ended; the next one is started in {} s",
+            pause.as_secs()
+        );
+        self.start_at = Some(Instant::now() + pause);
+        if self.failures >= UNMONITORED_FROM {
+            let gpus = process.gpus.iter();
+            let gpus = gpus.map(|it| (it.uuid.clone(), failure.to_string()));
+            self.health.unmonitored(gpus.collect());
+        }
+        // A GPU may be lost, and events may have been missed.
+        self.monitor.read_now();
+    }
+
+    /// The GPUs that the process may hold now.
+    // req: GPU-47
+    fn may_hold(&self) -> Vec<EventGpu> {
+        let gpus = self.wanted.iter();
+        let gpus = gpus.filter(|gpu| !self.health.wants_reset(&gpu.uuid));
+        gpus.cloned().collect()
+    }
+
+    /// Starts the process if it does not run with the right GPUs, and ends it if it holds a wrong one.
+    fn start_if_due(&mut self) {
+        let is_due = self.start_at.is_some_and(|it| it <= Instant::now());
+        if is_due {
+            self.start_at = None;
+        }
+        let gpus = self.may_hold();
+        let is_right = match &self.process {
+            Some(process) => process.gpus == gpus && !is_due,
+            None => gpus.is_empty() || self.start_at.is_some(),
+        };
+        if is_right {
+            return;
+        }
+        // Dropping it ends the process.
+        self.process = None;
+        self.start_at = None;
+        if !gpus.is_empty() {
+            self.process = Some(Watched::start(&self.program, &self.root, gpus));
+        }
+    }
+
+    fn wake_at(&self) -> Instant {
+        let mut at = Instant::now() + BEAT_EVERY;
+        if let Some(start_at) = self.start_at {
+            at = at.min(start_at);
+        }
+        let now = health_reading::now();
+        if let Some(next) = self.health.next_change(now) {
+            let after = next.saturating_sub(now);
+            at = at.min(Instant::now() + Duration::from_millis(after));
+        }
+        at
+    }
+
+    /// Keeps what a later process needs, then reports what follows from it.
+    async fn publish(&mut self, now: Millis) {
+        self.health.expire(now);
+        self.start_if_due();
+        self.monitor.read_often(self.health.may_change(now));
+        self.keep().await;
+        let report = self.health.report(now);
+        self.reports.send_if_modified(|before| {
+            let is_new = before.as_deref() != Some(&report);
+            *before = Some(Arc::new(report));
+            is_new
+        });
+    }
+
+    // req: GPU-48
+    async fn keep(&mut self) {
+        let is_same = *self.health.kept() == self.kept.gpus
+            && (self.kept.gpus.is_empty() || self.load == self.kept.load);
+        if is_same {
+            return;
+        }
+        let kept = Kept {
+            load: self.load.clone(),
+            gpus: self.health.kept().clone(),
+        };
+        let (data_dir, written) = (self.data_dir.clone(), kept.clone());
+        match spawn_blocking(move || written.write(&data_dir)).await {
+            Ok(Ok(())) => self.kept = kept,
+            Ok(Err(reason)) => warn!(
+                reason,
+                "health.json cannot be written; a restart of the plugin forgets XIDs"
+            ),
+            Err(_) => {} // the tokio runtime is shutting down
+        }
+    }
+}
+
+/// The next news of the process; never if there is none.
+async fn next_news(process: &mut Option<Watched>) -> News {
+    let Some(process) = process else {
+        return std::future::pending().await;
+    };
+    let ended = || News::Ended(Failure::new("the thread that reads events", "has panicked"));
+    process.news.recv().await.unwrap_or_else(ended)
+}
+
+// === impl Watched ===
+
+impl Watched {
+    fn start(program: &SessionProgram, root: &DriverRoot, gpus: Vec<EventGpu>) -> Self {
+        let (sender, news) = mpsc::channel(WAITING_REPORTS);
+        let stop = EventStop::default();
+        let (program, root) = (program.clone(), root.clone());
+        let (of, stopped) = (gpus.clone(), stop.clone());
+        // The kernel kills the process when this thread ends.
+        thread::spawn(move || {
+            let failure = receive(&program, &root, &of, &stopped, &sender);
+            // Without a receiver, the process was ended on purpose.
+            let _ = sender.blocking_send(News::Ended(failure));
+        });
+        Self {
+            gpus,
+            stop,
+            news,
+            began: Instant::now(),
+        }
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.stop.stop();
+    }
+}
+
+/// Sends what the process reports, until it ends.
+fn receive(
+    program: &SessionProgram,
+    root: &DriverRoot,
+    gpus: &[EventGpu],
+    stop: &EventStop,
+    news: &mpsc::Sender<News>,
+) -> Failure {
+    let (mut process, registered) = match EventProcess::open(program, root, gpus, stop) {
+        Ok(opened) => opened,
+        Err(failure) => return failure,
+    };
+    let mut next = News::Registered(registered);
+    loop {
+        if news.blocking_send(next).is_err() {
+            return Failure::new("the NVML process", "was stopped");
+        }
+        next = match process.receive_report() {
+            Ok(report) => News::Report(report),
+            Err(failure) => return failure,
+        };
+    }
+}
+
+#[cfg(test)]
+#[path = "health_monitor_tests.rs"]
+mod tests;
