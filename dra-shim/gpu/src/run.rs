@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use daemon_runtime::{Events, Liveness, Readiness, StartError, signals};
 use dra_kubelet::{DesiredPool, DeviceHealth};
-use gpu_api::Gate;
+use gpu_api::{FeatureGates, Gate};
 use plugin_parts::{
     ClaimStatusWriter, InFlight, KubeletParts, Parts, READS_LIMIT, ReportedHolders,
     UnsupportedFields, dump_on_signal, register_metrics, serve_http,
@@ -64,9 +64,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         ?gates,
         "{PROGRAM} starts"
     );
-    for gate in WITHOUT_EFFECT.into_iter().filter(|it| gates.enabled(*it)) {
-        warn!(%gate, "this version does not support what the feature gate enables; it has no effect");
-    }
+    warn_of_gates(&gates);
     let shutdown = signals::shutdown()?;
     let (readiness, liveness) = (Readiness::default(), Liveness::default());
     // A start condition: an outage of the API server must not make the pods of all nodes unready.
@@ -87,11 +85,11 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     serve_http(&http, healthcheck_port, health, registry, &shutdown).await?;
     let checks = gates.enabled(Gate::NVMLDeviceHealthCheck).then(|| {
         HealthMonitor::new(
-            monitor.clone(),
-            paths.data_dir.clone(),
+            &monitor,
+            &paths.data_dir,
             health_settings,
-            gpu_metrics.health(),
-            liveness.add("health-monitor", READS_LIMIT),
+            &gpu_metrics,
+            &liveness,
         )
     });
     let faults = faults(checks.as_ref());
@@ -147,6 +145,12 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     }
     info!("shutdown");
     ended
+}
+
+fn warn_of_gates(gates: &FeatureGates) {
+    for gate in WITHOUT_EFFECT.into_iter().filter(|it| gates.enabled(*it)) {
+        warn!(%gate, "this version does not support what the feature gate enables; it has no effect");
+    }
 }
 
 /// The faults of GPUs. Without health checks there are none.
