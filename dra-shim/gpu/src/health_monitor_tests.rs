@@ -1,9 +1,6 @@
-use std::fs::OpenOptions;
-use std::io::Write as _;
-
 use gpu_inventory::{Fact, Inventory, Sources};
 use mock_host::{MockHost, library};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -96,19 +93,12 @@ impl Node {
     /// Lets NVML report another recovery action.
     fn set_action(&mut self, index: usize, action: u32) {
         self.inventory.gpus[index].recovery_action = Fact::Known(action);
-        let text = serde_json::to_string(&self.inventory).unwrap();
-        self.host.write("usr/lib64/inventory.json", &text);
-        self.host.inject(&json!({}));
-    }
-
-    fn happen(&self, event: &Value) {
-        let path = self.host.path("usr/lib64/nvml-mock.events");
-        let file = OpenOptions::new().create(true).append(true).open(path);
-        writeln!(file.unwrap(), "{event}").unwrap();
+        self.host.replace_inventory(&self.inventory);
     }
 
     fn xid(&self, gpu: usize, code: u64) {
-        self.happen(&json!({"gpu": gpu, "type": 8, "data": code}));
+        self.host
+            .event(&json!({"gpu": gpu, "type": 8, "data": code}));
     }
 }
 
@@ -322,7 +312,7 @@ async fn an_xid_of_an_instance_concerns_its_mig_device() {
     let [one, other] = [ids[0], ids[1]].map(|it| (it.gpu_instance.id, it.compute_instance));
     let mut running = node.start(GIVE_UP);
     running.receive_xid(&node, 0, 31).await;
-    node.happen(&json!({
+    node.host.event(&json!({
         "gpu": 0, "type": 8, "data": 95, "gpu_instance": one.0, "compute_instance": one.1,
     }));
     let fatal = Some(("95".to_owned(), Effect::NoSchedule));
@@ -349,7 +339,7 @@ async fn a_change_of_the_mig_configuration_is_read_at_once() {
         mig.devices.remove(0);
     }
     node.set_action(0, 0);
-    node.happen(&json!({"gpu": 0, "type": 256}));
+    node.host.event(&json!({"gpu": 0, "type": 256}));
     until(async || devices(&running) == before - 1).await;
     running.stop().await;
 }
