@@ -62,6 +62,7 @@ all=(
     a_pod_gets_its_gpus_by_claims
     killed_gpu_plugins_give_no_gpu_twice
     time_slices_end_with_their_claims
+    an_unhealthy_gpu_is_tainted_until_it_recovers
     who_may_write_what
     a_service_of_a_host_writes_only_what_is_its_nodes
     the_api_server_accepts_all_that_the_chart_renders

@@ -49,7 +49,7 @@ pub(crate) struct SettingArgs {
     consumable_shares: String,
 }
 
-/// The feature gate NVMLDeviceHealthCheck enables health checks.
+/// The feature gate `NVMLDeviceHealthCheck` enables health checks.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Health checks")]
 pub(crate) struct HealthArgs {

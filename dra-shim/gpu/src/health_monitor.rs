@@ -4,16 +4,17 @@
 //! without this GPU.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use daemon_runtime::Heartbeat;
+use daemon_runtime::{Heartbeat, Liveness};
 use nvml_session::{
     DriverRoot, EventGpu, EventProcess, EventStop, Failure, GpuEvent, Registered, Report,
     SessionProgram,
 };
+use plugin_parts::READS_LIMIT;
 use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep_until};
@@ -23,7 +24,7 @@ use tracing::{info, warn};
 use crate::health::{Health, HealthReport, HealthSettings, Millis, Place};
 use crate::health_reading::{self, HealthReading};
 use crate::health_store::{DriverLoad, Kept};
-use crate::metrics::HealthMetrics;
+use crate::metrics::{GpuMetrics, HealthMetrics};
 use crate::monitor::GpuMonitor;
 
 /// First and last pause before the process is started again.
@@ -72,12 +73,12 @@ pub(crate) struct HealthMonitor {
 struct Watched {
     gpus: Vec<EventGpu>,
     stop: EventStop,
-    news: mpsc::Receiver<News>,
+    received: mpsc::Receiver<Received>,
     began: Instant,
 }
 
 /// What the thread reports.
-enum News {
+enum Received {
     Registered(Vec<Registered>),
     Report(Report),
     Ended(Failure),
@@ -87,19 +88,19 @@ enum News {
 
 impl HealthMonitor {
     pub(crate) fn new(
-        monitor: GpuMonitor,
-        data_dir: PathBuf,
+        monitor: &GpuMonitor,
+        data_dir: &Path,
         settings: HealthSettings,
-        metrics: HealthMetrics,
-        heartbeat: Heartbeat,
+        metrics: &GpuMetrics,
+        liveness: &Liveness,
     ) -> Self {
         let sources = monitor.sources();
         let this = || SessionProgram::this(sources.deadline);
         Self {
             program: sources.program.clone().unwrap_or_else(this),
             root: sources.driver_root.clone(),
-            monitor,
-            data_dir,
+            monitor: monitor.clone(),
+            data_dir: data_dir.to_owned(),
             health: Health::new(settings, BTreeMap::new()),
             kept: Kept::default(),
             load: DriverLoad::default(),
@@ -109,8 +110,8 @@ impl HealthMonitor {
             failures: 0,
             unregistered: None,
             reports: watch::Sender::default(),
-            metrics,
-            heartbeat,
+            metrics: metrics.health(),
+            heartbeat: liveness.add("health-monitor", READS_LIMIT),
         }
     }
 
@@ -135,7 +136,7 @@ impl HealthMonitor {
                         self.publish(health_reading::now()).await;
                     }
                 }
-                news = next_news(&mut self.process) => self.handle(news).await,
+                received = next_received(&mut self.process) => self.handle(received).await,
                 () = sleep_until(wake) => self.publish(health_reading::now()).await,
             }
         }
@@ -169,24 +170,24 @@ impl HealthMonitor {
         self.wanted = gpus.collect();
     }
 
-    async fn handle(&mut self, news: News) {
+    async fn handle(&mut self, received: Received) {
         let now = health_reading::now();
-        if let News::Report(_) = news
+        if let Received::Report(_) = received
             && let Some(unregistered) = self.unregistered.take()
         {
             self.health.unmonitored(unregistered);
         }
-        match news {
-            News::Report(Report::NoEvent) => {}
-            News::Report(Report::Event(event)) => self.handle_event(&event, now),
-            News::Report(Report::RecoveryAction { gpu, action }) => {
+        match received {
+            Received::Report(Report::NoEvent) => {}
+            Received::Report(Report::Event(event)) => self.handle_event(&event, now),
+            Received::Report(Report::RecoveryAction { gpu, action }) => {
                 self.health.action(&gpu, &action, now);
                 if self.health.may_change(now) {
                     self.monitor.read_now();
                 }
             }
-            News::Registered(registered) => self.handle_registered(registered),
-            News::Ended(failure) => self.handle_end(&failure),
+            Received::Registered(registered) => self.handle_registered(&registered),
+            Received::Ended(failure) => self.handle_end(&failure),
         }
         self.publish(now).await;
     }
@@ -206,7 +207,7 @@ impl HealthMonitor {
         }
     }
 
-    fn handle_registered(&mut self, registered: Vec<Registered>) {
+    fn handle_registered(&mut self, registered: &[Registered]) {
         let failed: BTreeMap<_, _> = registered
             .iter()
             .filter_map(|it| Some((it.gpu.clone(), it.failure.as_ref()?.to_string())))
@@ -334,20 +335,20 @@ impl HealthMonitor {
     }
 }
 
-/// The next news of the process; never if there is none.
-async fn next_news(process: &mut Option<Watched>) -> News {
+/// What the process reports next; never if there is none.
+async fn next_received(process: &mut Option<Watched>) -> Received {
     let Some(process) = process else {
         return std::future::pending().await;
     };
-    let ended = || News::Ended(Failure::new("the thread that reads events", "has panicked"));
-    process.news.recv().await.unwrap_or_else(ended)
+    let ended = || Received::Ended(Failure::new("the thread that reads events", "has panicked"));
+    process.received.recv().await.unwrap_or_else(ended)
 }
 
 // === impl Watched ===
 
 impl Watched {
     fn start(program: &SessionProgram, root: &DriverRoot, gpus: Vec<EventGpu>) -> Self {
-        let (sender, news) = mpsc::channel(WAITING_REPORTS);
+        let (sender, received) = mpsc::channel(WAITING_REPORTS);
         let stop = EventStop::default();
         let (program, root) = (program.clone(), root.clone());
         let (of, stopped) = (gpus.clone(), stop.clone());
@@ -355,12 +356,12 @@ impl Watched {
         thread::spawn(move || {
             let failure = receive(&program, &root, &of, &stopped, &sender);
             // Without a receiver, the process was ended on purpose.
-            let _ = sender.blocking_send(News::Ended(failure));
+            let _ = sender.blocking_send(Received::Ended(failure));
         });
         Self {
             gpus,
             stop,
-            news,
+            received,
             began: Instant::now(),
         }
     }
@@ -378,19 +379,19 @@ fn receive(
     root: &DriverRoot,
     gpus: &[EventGpu],
     stop: &EventStop,
-    news: &mpsc::Sender<News>,
+    sender: &mpsc::Sender<Received>,
 ) -> Failure {
     let (mut process, registered) = match EventProcess::open(program, root, gpus, stop) {
         Ok(opened) => opened,
         Err(failure) => return failure,
     };
-    let mut next = News::Registered(registered);
+    let mut next = Received::Registered(registered);
     loop {
-        if news.blocking_send(next).is_err() {
+        if sender.blocking_send(next).is_err() {
             return Failure::new("the NVML process", "was stopped");
         }
         next = match process.receive_report() {
-            Ok(report) => News::Report(report),
+            Ok(report) => Received::Report(report),
             Err(failure) => return failure,
         };
     }

@@ -1,10 +1,6 @@
-use std::fs::OpenOptions;
-use std::io::Write as _;
-
-use daemon_runtime::Liveness;
 use gpu_inventory::{Fact, Inventory, Sources};
 use mock_host::{MockHost, library};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -40,7 +36,7 @@ struct Running {
 // === impl Node ===
 
 impl Node {
-    fn new(inventory: &str, action: Fact<u32>) -> Self {
+    fn new(inventory: &str, action: &Fact<u32>) -> Self {
         let path = format!(
             "{}/inventory/tests/inventories/{inventory}.json",
             env!("CARGO_MANIFEST_DIR")
@@ -74,23 +70,16 @@ impl Node {
         let data_dir = self.dir.path().to_owned();
         let monitor = GpuMonitor::of_host(sources, data_dir.clone());
         let liveness = Liveness::default();
-        let beat = |name| liveness.add(name, GIVE_UP);
-        let metrics = GpuMetrics::default().health();
+        let metrics = GpuMetrics::default();
         let settings = HealthSettings::default();
-        let health = HealthMonitor::new(
-            monitor.clone(),
-            data_dir,
-            settings,
-            metrics.clone(),
-            beat("health"),
-        );
+        let health = HealthMonitor::new(&monitor, &data_dir, settings, &metrics, &liveness);
         let shutdown = CancellationToken::new();
         Running {
             reports: health.reports(),
-            metrics,
+            metrics: metrics.health(),
             monitor: monitor.clone(),
             tasks: [
-                tokio::spawn(monitor.run(beat("monitor"), shutdown.clone())),
+                tokio::spawn(monitor.run(liveness.add("monitor", GIVE_UP), shutdown.clone())),
                 tokio::spawn(health.run(shutdown.clone())),
             ],
             shutdown,
@@ -104,19 +93,12 @@ impl Node {
     /// Lets NVML report another recovery action.
     fn set_action(&mut self, index: usize, action: u32) {
         self.inventory.gpus[index].recovery_action = Fact::Known(action);
-        let text = serde_json::to_string(&self.inventory).unwrap();
-        self.host.write("usr/lib64/inventory.json", &text);
-        self.host.inject(&json!({}));
-    }
-
-    fn happen(&self, event: &Value) {
-        let path = self.host.path("usr/lib64/nvml-mock.events");
-        let file = OpenOptions::new().create(true).append(true).open(path);
-        writeln!(file.unwrap(), "{event}").unwrap();
+        self.host.replace_inventory(&self.inventory);
     }
 
     fn xid(&self, gpu: usize, code: u64) {
-        self.happen(&json!({"gpu": gpu, "type": 8, "data": code}));
+        self.host
+            .event(&json!({"gpu": gpu, "type": 8, "data": code}));
     }
 }
 
@@ -184,7 +166,7 @@ const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
 // req: GPU-44, GPU-45, GPU-47
 #[tokio::test(flavor = "multi_thread")]
 async fn an_xid_is_reported_until_the_gpu_recovers_and_the_gpu_is_let_go_meanwhile() {
-    let mut node = Node::new("h100", Fact::Known(0));
+    let mut node = Node::new("h100", &Fact::Known(0));
     let bad = node.uuid(BAD).to_owned();
     let mut running = node.start(GIVE_UP);
     running.receive_xid(&node, BAD, 31).await;
@@ -214,7 +196,7 @@ async fn an_xid_is_reported_until_the_gpu_recovers_and_the_gpu_is_let_go_meanwhi
 // req: GPU-45
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gpu_that_needed_a_reset_before_the_start_is_reported_at_once() {
-    let mut node = Node::new("h100", Fact::Known(0));
+    let mut node = Node::new("h100", &Fact::Known(0));
     node.set_action(BAD, 2);
     let mut running = node.start(GIVE_UP);
     let bad = node.uuid(BAD).to_owned();
@@ -228,7 +210,7 @@ async fn a_gpu_that_needed_a_reset_before_the_start_is_reported_at_once() {
 // req: GPU-44, GPU-48
 #[tokio::test(flavor = "multi_thread")]
 async fn without_recovery_actions_an_xid_outlives_the_plugin_but_no_driver_and_no_boot() {
-    let node = Node::new("h100", Fact::Absent);
+    let node = Node::new("h100", &Fact::Absent);
     let bad = node.uuid(BAD).to_owned();
     let fatal = Some(("79", Effect::NoSchedule));
     let mut running = node.start(GIVE_UP);
@@ -262,7 +244,7 @@ async fn without_recovery_actions_an_xid_outlives_the_plugin_but_no_driver_and_n
 // req: GPU-44
 #[tokio::test(flavor = "multi_thread")]
 async fn an_xid_is_reported_although_nvml_hangs() {
-    let node = Node::new("h100", Fact::Known(0));
+    let node = Node::new("h100", &Fact::Known(0));
     let bad = node.uuid(BAD).to_owned();
     let mut running = node.start(GIVE_UP);
     running.receive_xid(&node, 0, 31).await;
@@ -278,7 +260,7 @@ async fn an_xid_is_reported_although_nvml_hangs() {
 // req: GPU-49
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_ends_is_started_again_and_after_three_ends_its_gpus_say_so() {
-    let node = Node::new("h100", Fact::Known(0));
+    let node = Node::new("h100", &Fact::Known(0));
     let uuid = node.uuid(0).to_owned();
     let mut running = node.start(GIVE_UP);
     running.receive_xid(&node, 0, 31).await;
@@ -298,9 +280,10 @@ async fn a_process_that_ends_is_started_again_and_after_three_ends_its_gpus_say_
     running.stop().await;
 }
 
+// req: GPU-49
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gpu_that_cannot_be_registered_is_unmonitored_and_no_other() {
-    let node = Node::new("h100", Fact::Known(0));
+    let node = Node::new("h100", &Fact::Known(0));
     node.host
         .inject(&json!({"errors": {format!("nvmlDeviceRegisterEvents@{BAD}"): 999}}));
     let mut running = node.start(GIVE_UP);
@@ -322,14 +305,14 @@ async fn a_gpu_that_cannot_be_registered_is_unmonitored_and_no_other() {
 // req: GPU-46
 #[tokio::test(flavor = "multi_thread")]
 async fn an_xid_of_an_instance_concerns_its_mig_device() {
-    let node = Node::new("h100-mig", Fact::Absent);
+    let node = Node::new("h100-mig", &Fact::Absent);
     let uuid = node.uuid(0).to_owned();
     let mig = node.inventory.gpus[0].mig.known().unwrap();
     let ids: Vec<_> = mig.devices.iter().filter_map(Fact::known).collect();
     let [one, other] = [ids[0], ids[1]].map(|it| (it.gpu_instance.id, it.compute_instance));
     let mut running = node.start(GIVE_UP);
     running.receive_xid(&node, 0, 31).await;
-    node.happen(&json!({
+    node.host.event(&json!({
         "gpu": 0, "type": 8, "data": 95, "gpu_instance": one.0, "compute_instance": one.1,
     }));
     let fatal = Some(("95".to_owned(), Effect::NoSchedule));
@@ -347,7 +330,7 @@ async fn an_xid_of_an_instance_concerns_its_mig_device() {
 // req: GPU-50
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_of_the_mig_configuration_is_read_at_once() {
-    let mut node = Node::new("h100-mig", Fact::Known(0));
+    let mut node = Node::new("h100-mig", &Fact::Known(0));
     let running = node.start(GIVE_UP);
     let devices = |running: &Running| running.monitor.subscribe().borrow().devices.len();
     running.receive_xid(&node, 0, 31).await;
@@ -356,14 +339,15 @@ async fn a_change_of_the_mig_configuration_is_read_at_once() {
         mig.devices.remove(0);
     }
     node.set_action(0, 0);
-    node.happen(&json!({"gpu": 0, "type": 256}));
+    node.host.event(&json!({"gpu": 0, "type": 256}));
     until(async || devices(&running) == before - 1).await;
     running.stop().await;
 }
 
+// req: GPU-51
 #[tokio::test(flavor = "multi_thread")]
 async fn a_storm_of_xids_is_reported_once() {
-    let node = Node::new("h100", Fact::Known(0));
+    let node = Node::new("h100", &Fact::Known(0));
     let mut running = node.start(GIVE_UP);
     running.receive_xid(&node, 0, 31).await;
     running

@@ -30,18 +30,22 @@ fn failed() -> Fact<u32> {
 }
 
 /// The value and effect of the taint for XIDs of a device.
-fn taint(health: &Health, device: Option<(u32, u32)>, now: Millis) -> Option<(String, Effect)> {
+fn taint(health: &Health, device: Option<(u32, u32)>, now: Millis) -> Taint {
     let report = health.report(now);
     let faults = report.faults(GPU, device);
     let xid = faults.into_iter().find(|it| it.key == XID_TAINT)?;
     Some((xid.value.clone().unwrap_or_default(), xid.effect))
 }
 
-fn keeps_away(code: &str) -> Option<(String, Effect)> {
+type Taint = Option<(String, Effect)>;
+
+#[expect(clippy::unnecessary_wraps, reason = "the tests compare it")]
+fn keeps_away(code: &str) -> Taint {
     Some((code.to_owned(), Effect::NoSchedule))
 }
 
-fn informs(code: &str) -> Option<(String, Effect)> {
+#[expect(clippy::unnecessary_wraps, reason = "the tests compare it")]
+fn informs(code: &str) -> Taint {
     Some((code.to_owned(), Effect::None))
 }
 
@@ -238,7 +242,7 @@ fn xids_expire_after_their_time() {
     );
 }
 
-// req: GPU-47
+// req: GPU-51
 #[test]
 fn a_storm_of_xids_changes_nothing_after_the_first() {
     for (codes, action) in [

@@ -141,3 +141,56 @@ fn an_event_says_that_the_api_server_does_not_store_shares() {
         "devices: gpu-0"
     );
 }
+
+// req: GPU-44, GPU-45
+#[test]
+fn faults_are_taints_and_those_that_keep_claims_away_make_a_device_unhealthy() {
+    let gpus = mk_gpus(vec![
+        mk_gpu("gpu-0", "a", DeviceState::Present),
+        mk_gpu("gpu-1", "b", DeviceState::Present),
+        mk_gpu("gpu-2", "c", DeviceState::Lost),
+        mk_gpu("gpu-3", "d", DeviceState::Present),
+    ]);
+    let mut state = crate::health::Health::default();
+    for (gpu, code, action) in [("a", 79, 1), ("b", 31, 0), ("c", 79, 1)] {
+        state.xid(gpu, crate::health::Place::default(), code, 5);
+        state.action(gpu, &gpu_inventory::Fact::Known(action), 5);
+    }
+    let faults = state.report(5);
+    let none = BTreeSet::new();
+    let xid = |value: &str, effect: &str| DeviceTaint {
+        key: "gpu.nvidia.com/xid".to_owned(),
+        value: Some(value.to_owned()),
+        effect: effect.to_owned(),
+        time_added: None,
+    };
+    let DesiredPool::Devices(devices) =
+        desired_pool(&gpus, &faults, &none, false, ConsumableShares::Disabled)
+    else {
+        panic!("devices are known");
+    };
+    let taints = |index: usize| devices[index].taints.clone().unwrap_or_default();
+    assert_eq!(taints(0), [xid("79", "NoSchedule")]);
+    assert_eq!(taints(1), [xid("31", "None")]);
+    assert_eq!(taints(2).len(), 2, "each of its reasons");
+    assert_eq!(taints(3), []);
+    // A taint that only informs is no reason to leave the device out.
+    let pool = desired_pool(&gpus, &faults, &none, true, ConsumableShares::Disabled);
+    let names: Vec<_> = published(&pool).into_iter().map(|it| it.0).collect();
+    assert_eq!(names, ["gpu-1", "gpu-3"]);
+
+    let messages: Vec<_> = health("node-a", &gpus, &faults)
+        .into_iter()
+        .map(|it| (it.health == Health::Healthy, it.message))
+        .collect();
+    let expected = [
+        (false, "XID 79; recovery action: Reset"),
+        (true, ""),
+        (false, "the driver does not answer for this GPU any more"),
+        (true, ""),
+    ];
+    assert_eq!(messages, expected.map(|it| (it.0, it.1.to_owned())));
+    let text = describe(&gpus, &faults, &none, false);
+    let unhealthy = "unhealthy: gpu-0 (XID 79; recovery action: Reset)";
+    assert!(text.contains(unhealthy), "{text}");
+}

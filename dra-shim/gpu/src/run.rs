@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use daemon_runtime::{Events, Liveness, Readiness, StartError, signals};
 use dra_kubelet::{DesiredPool, DeviceHealth};
-use gpu_api::{ConsumableShares, Gate};
+use gpu_api::{ConsumableShares, FeatureGates, Gate};
 use nvml_session::DriverRoot;
 use plugin_parts::{
     ClaimStatusWriter, InFlight, KubeletParts, Parts, READS_LIMIT, ReportedHolders,
@@ -68,9 +68,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         ?shares,
         "{PROGRAM} starts"
     );
-    for gate in WITHOUT_EFFECT.into_iter().filter(|it| gates.enabled(*it)) {
-        warn!(%gate, "this version does not support what the feature gate enables; it has no effect");
-    }
+    warn_of_gates(&gates);
     let shutdown = signals::shutdown()?;
     let (readiness, liveness) = (Readiness::default(), Liveness::default());
     // A start condition: an outage of the API server must not make the pods of all nodes unready.
@@ -91,11 +89,11 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     serve_http(&http, healthcheck_port, health, registry, &shutdown).await?;
     let checks = gates.enabled(Gate::NVMLDeviceHealthCheck).then(|| {
         HealthMonitor::new(
-            monitor.clone(),
-            paths.data_dir.clone(),
+            &monitor,
+            &paths.data_dir,
             health_settings,
-            gpu_metrics.health(),
-            liveness.add("health-monitor", READS_LIMIT),
+            &gpu_metrics,
+            &liveness,
         )
     });
     let faults = faults(checks.as_ref());
@@ -168,6 +166,12 @@ fn keeper(parts: &Parts<GpuDevices>, monitor: &GpuMonitor, metrics: GpuMetrics) 
         events: parts.events.clone(),
         node: parts.node_reference(),
         heartbeat: parts.liveness.add("effects-keeper", WRITES_LIMIT),
+    }
+}
+
+fn warn_of_gates(gates: &FeatureGates) {
+    for gate in WITHOUT_EFFECT.into_iter().filter(|it| gates.enabled(*it)) {
+        warn!(%gate, "this version does not support what the feature gate enables; it has no effect");
     }
 }
 

@@ -337,6 +337,59 @@ async fn a_dropped_field_is_reported_once_and_not_sent_again() {
     publication(&running, |p| *p == published(&[NAME], 1)).await;
 }
 
+// req: KUBELET-55
+#[tokio::test]
+async fn a_refused_effect_of_a_taint_costs_neither_the_slice_nor_other_taints() {
+    let server = ApiServer::default();
+    server.put_node("n1", "node-uid");
+    server.refuse_none(true);
+    let taint = |effect: &str| DeviceTaint {
+        key: "d.example.com/hot".to_owned(),
+        effect: effect.to_owned(),
+        ..Default::default()
+    };
+    let mk_pool = |size: i64| {
+        let device = |name: &str, effect| Device {
+            name: name.to_owned(),
+            taints: Some(vec![taint(effect)]),
+            ..Default::default()
+        };
+        let mut devices = vec![device("a", "None"), device("b", "NoSchedule")];
+        devices.truncate(size.try_into().unwrap());
+        DesiredPool::Devices(devices)
+    };
+    let stored = || {
+        let slices = server.slices();
+        let devices = slices.first()?["spec"]["devices"].as_array()?.clone();
+        let effects = devices.iter().map(|it| it["taints"][0]["effect"].clone());
+        Some(effects.collect::<Vec<_>>())
+    };
+    let (running, desired) = publish(&server, mk_pool(2));
+    let state = publication(&running, |p| matches!(p, Publication::Published { .. })).await;
+    let Publication::Published { dropped, .. } = state else {
+        unreachable!()
+    };
+    assert_eq!(dropped[0].field, "taints.effect");
+    assert_eq!(dropped[0].devices, ["a"]);
+    assert_eq!(stored(), Some(vec![Value::Null, json!("NoSchedule")]));
+    assert_eq!(server.writes().len(), 2, "refused once, then without");
+
+    // It is not tried again with each change.
+    desired.send_replace(mk_pool(1));
+    until("the change", || stored() == Some(vec![Value::Null])).await;
+    assert_eq!(server.writes().len(), 3);
+
+    // After an update of the API server it is.
+    server.refuse_none(false);
+    server.break_watches();
+    until("the taint is stored", || {
+        desired.send_modify(|_| {});
+        stored() == Some(vec![json!("None")])
+    })
+    .await;
+    publication(&running, |p| *p == published(&[NAME], 1)).await;
+}
+
 // req: KUBELET-42
 #[tokio::test]
 async fn invalid_devices_are_refused_once_and_not_sent() {

@@ -28,7 +28,7 @@
 //! |---|---|
 //! | find a file | `not_found` (the error); `resolve` (links inside a root), [`elf`] (is a library complete?), `missing_link` (a library without its link); `driver_root` |
 //! | call NVML | `nvml_failure`; `load_path` (load a replaced file), `current_call` (where a call hangs); `sys` (the C interface); `open_error`, `nvml` |
-//! | call it in a process | `fact`; `process` |
+//! | call it in a process | `fact`; `process`; `event_process` |
 //! | run a program | [`command`] (a program with a timeout), `root_program` (a program of a driver root) |
 //!
 //! The crate is synchronous. `unsafe` is in two places: NVML's C interface (`sys`), and a child's code between
@@ -38,6 +38,7 @@ pub mod command;
 mod current_call;
 mod driver_root;
 pub mod elf;
+mod event_process;
 mod fact;
 mod load_path;
 mod missing_link;
@@ -51,14 +52,14 @@ mod root_program;
 mod sys;
 
 pub use driver_root::{DriverRoot, library_version};
+pub use event_process::{EventProcess, EventStop, Registered};
 pub use fact::{Fact, Failure};
 pub use not_found::{DriverFileNotFound, RejectReason, RejectedPath};
 pub use nvml::Nvml;
 pub use nvml_failure::{NvmlCode, NvmlFailure};
 pub use open_error::{NoLibrary, OpenError};
 pub use process::{
-    EventGpu, EventProcess, EventStop, NvmlProcess, Property, Query, Registered, Report,
-    SessionProgram, serve_if_started,
+    EventGpu, NvmlProcess, Property, Query, Report, SessionProgram, serve_if_started,
 };
 pub use root_program::{RootProgram, RootProgramError};
 pub use sys::{

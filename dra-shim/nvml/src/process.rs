@@ -8,6 +8,7 @@
 //!    │<───────── Fact, a line of JSON ───┤
 //! ```
 
+mod answer;
 mod events;
 mod query;
 mod serve;
@@ -31,8 +32,9 @@ use crate::current_call::ANNOUNCED;
 use crate::driver_root::DriverRoot;
 use crate::fact::{Fact, Failure};
 
-pub use events::{EventGpu, EventProcess, EventStop, Registered, Report};
+pub use events::{EventGpu, Report};
 pub use query::{Property, Query};
+pub(crate) use serve::Task;
 pub use serve::serve_if_started;
 
 /// How a program starts itself as a process with a session.
@@ -90,6 +92,10 @@ impl SessionProgram {
         }
     }
 
+    pub(crate) fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
     /// The same, for a process whose calls all end by a time.
     #[must_use]
     pub fn until(&self, time: Instant) -> Self {
@@ -114,7 +120,7 @@ impl NvmlProcess {
     /// [`DriverRoot::find_library`]: its error has the reason for each path.
     pub fn open(program: &SessionProgram, root: &DriverRoot) -> Result<Self, Failure> {
         let mut process = Self::start(program)?;
-        let task = serve::Task::Queries {
+        let task = Task::Queries {
             root: root.path().to_owned(),
         };
         match process.exchange::<Value>(&task, "nvmlInitWithFlags") {
@@ -124,7 +130,8 @@ impl NvmlProcess {
         }
     }
 
-    fn start(program: &SessionProgram) -> Result<Self, Failure> {
+    /// Starts the process, which waits for its [`Task`].
+    pub(crate) fn start(program: &SessionProgram) -> Result<Self, Failure> {
         let start =
             |error: io::Error| Failure::new("the NVML process", format!("cannot start: {error}"));
         if program.path == Path::new(THIS) && !serve::this_program_serves() {
@@ -165,6 +172,14 @@ impl NvmlProcess {
         self.exchange(&query, query.call())
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn socket(&self) -> &UnixStream {
+        self.socket.get_ref()
+    }
+
     /// Why the process no longer serves: the call that did not return, or that ended it.
     pub fn ended(&self) -> Option<&Failure> {
         self.ended.as_ref()
@@ -180,7 +195,7 @@ impl NvmlProcess {
     }
 
     /// The answer, or what has happened to the process in the call.
-    fn decode<T: DeserializeOwned>(
+    pub(crate) fn decode<T: DeserializeOwned>(
         &mut self,
         received: io::Result<Vec<u8>>,
         call: &str,
@@ -214,7 +229,7 @@ impl NvmlProcess {
     }
 
     /// Reads a line, or what comes before the end. A library that writes on the socket without end is no answer.
-    fn receive_line(&mut self, end: Instant) -> io::Result<Vec<u8>> {
+    pub(crate) fn receive_line(&mut self, end: Instant) -> io::Result<Vec<u8>> {
         let mut answer = Vec::new();
         loop {
             let rest = end.saturating_duration_since(Instant::now());
@@ -239,12 +254,12 @@ impl NvmlProcess {
         }
     }
 
-    fn end_of_call(&self) -> Instant {
+    pub(crate) fn end_of_call(&self) -> Instant {
         let end = Instant::now() + self.deadline;
         self.until.map_or(end, |until| until.min(end))
     }
 
-    fn send(&mut self, request: &impl Serialize) -> io::Result<()> {
+    pub(crate) fn send(&mut self, request: &impl Serialize) -> io::Result<()> {
         let mut line = serde_json::to_vec(request)?;
         line.push(b'\n');
         self.socket.get_mut().write_all(&line)
@@ -278,7 +293,7 @@ impl NvmlProcess {
     }
 
     /// Kills the process and waits for its end, which closes the socket. `None` if it does not end.
-    fn kill(&mut self) -> Option<ExitStatus> {
+    pub(crate) fn kill(&mut self) -> Option<ExitStatus> {
         if let Ok(Some(status)) = self.child.try_wait() {
             return Some(status);
         }

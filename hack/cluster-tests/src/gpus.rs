@@ -45,8 +45,7 @@ impl GpuNode {
     /// # Errors
     /// If a file cannot be written, or the API server refuses the classes.
     pub fn new(inventory: &str) -> Result<Self> {
-        let inventory = fs::read(inventory_path(inventory))?;
-        Self::with(&serde_json::from_slice(&inventory)?)
+        Self::with(&self::inventory(inventory)?)
     }
 
     /// As [`new`](Self::new), with this inventory.
@@ -76,7 +75,15 @@ impl GpuNode {
     /// # Errors
     /// If it cannot be started.
     pub fn start(&self) -> Result<GpuPlugin> {
-        GpuPlugin::start(&self.cluster, NODE, &self.host.path(""), &self.hook)
+        self.start_with("--feature-gates=TimeSlicingSettings=true")
+    }
+
+    /// Starts the plugin with more arguments, separated by spaces.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start_with(&self, args: &str) -> Result<GpuPlugin> {
+        GpuPlugin::start(&self.cluster, NODE, &self.host.path(""), &self.hook, args)
     }
 
     /// Starts NVIDIA's plugin, a program that the caller has. It reads the host's `/sys`, so it gets the mock's in a
@@ -179,6 +186,14 @@ pub fn delete_slices(cluster: &Cluster) -> Result<()> {
     cluster.kubectl(&delete).map(drop)
 }
 
+/// The mock inventory of this name.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn inventory(name: &str) -> Result<Inventory> {
+    Ok(serde_json::from_slice(&fs::read(inventory_path(name))?)?)
+}
+
 /// The path of a mock inventory in the sources.
 pub fn inventory_path(name: &str) -> PathBuf {
     let inventories = "../../dra-shim/gpu/inventory/tests/inventories";
@@ -194,18 +209,24 @@ pub struct GpuPlugin {
 }
 
 impl GpuPlugin {
-    /// Starts it on a node whose driver root, `/proc` and `/sys` are below `host`. `hook` is the built hook.
+    /// Starts it on a node whose driver root, `/proc` and `/sys` are below `host`. `hook` is the built hook, `args` are
+    /// more arguments, separated by spaces.
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn start(cluster: &Cluster, node: u8, host: &Path, hook: &Path) -> Result<Self> {
+    pub fn start(
+        cluster: &Cluster,
+        node: u8,
+        host: &Path,
+        hook: &Path,
+        args: &str,
+    ) -> Result<Self> {
         let program = program_path("gpu-kubelet-plugin")?;
         let host = host.display();
         let command = format!(
             "echo $$ >{PID}; exec {program} --node-name node{node} --cdi-root /etc/cdi \
              --nvidia-driver-root {host} --container-driver-root {host} --gpu-proc-path {host}/proc \
-             --gpu-sys-path {host}/sys --nvidia-cdi-hook-path {hook} \
-             --feature-gates TimeSlicingSettings=true >>{LOG} 2>&1",
+             --gpu-sys-path {host}/sys --nvidia-cdi-hook-path {hook} {args} >>{LOG} 2>&1",
             hook = hook.display()
         );
         Self::run(cluster, node, &command)

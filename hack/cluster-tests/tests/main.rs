@@ -22,6 +22,7 @@ mod a_service_of_a_host_writes_only_what_is_its_nodes;
 mod a_stopped_host_daemon_is_left_alone;
 mod a_workload_lives_through_install_upgrade_rollback_and_uninstall;
 mod allocation_mode_all_is_refused;
+mod an_unhealthy_gpu_is_tainted_until_it_recovers;
 mod an_uninstallation_waits_for_the_last_domain;
 mod an_unprivileged_plugin_prepares_claims;
 mod an_update_of_imex_daemons_waits_for_jobs;

@@ -74,6 +74,11 @@ impl SliceError {
             || self.status() == Some(404)
     }
 
+    /// Whether the API server has refused the content of a slice.
+    pub(super) fn is_invalid(&self) -> bool {
+        self.status() == Some(422)
+    }
+
     /// Converts the error of a slice's creation to [`SliceError::NameTaken`], if that is the
     /// reason.
     pub(super) fn if_name_taken(self, name: &str) -> Self {

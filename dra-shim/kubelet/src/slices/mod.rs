@@ -28,6 +28,7 @@ mod cache;
 mod election;
 mod error;
 mod layout;
+mod newer_effects;
 mod plan;
 mod publisher;
 mod requests;

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::cache::SliceCache;
 use super::election::Election;
 use super::error::{SliceError, status};
+use super::newer_effects;
 use super::plan::{self, Pool, Stage};
 use super::requests::{Applied, Requests};
 use super::schedule::Schedule;
@@ -37,6 +38,8 @@ pub(crate) struct Publisher {
     stored_forms: StoredForms,
     /// Names of slices of other drivers or nodes, found by failed creations.
     taken: BTreeSet<String>,
+    /// Whether the API server has refused taints with effects that it does not know.
+    refuses_effects: bool,
     /// The last logged dropped fields.
     logged_drops: Vec<DroppedField>,
     schedule: Schedule,
@@ -71,6 +74,7 @@ impl Publisher {
             cache: SliceCache::default(),
             stored_forms: StoredForms::default(),
             taken: BTreeSet::new(),
+            refuses_effects: false,
             logged_drops: Vec::new(),
             schedule: Schedule::never(),
             before_failed_watch: None,
@@ -120,6 +124,10 @@ impl Publisher {
 
     // req: KUBELET-37, KUBELET-38
     async fn handle_watch(&mut self, watched: SliceWatchEvent) {
+        if matches!(watched, SliceWatchEvent::Failed(_)) {
+            // The API server may be replaced by a newer one.
+            self.refuses_effects = false;
+        }
         match watched {
             SliceWatchEvent::Slice(event) => {
                 if self.cache.apply(*event) {
@@ -175,9 +183,11 @@ impl Publisher {
         match self.publish().await {
             Ok(state) => {
                 self.schedule.reset();
-                match state {
+                match &state {
                     Some(Publication::Standby) => self.schedule.standby(),
-                    Some(Publication::Published { .. }) => self.log_dropped_fields(),
+                    Some(Publication::Published { dropped, .. }) => {
+                        self.log_dropped_fields(dropped.clone());
+                    }
                     _ => {}
                 }
                 if let Some(state) = state {
@@ -217,24 +227,60 @@ impl Publisher {
             }
             DesiredPool::Devices(devices) => {
                 let pool = self.pool().await?;
-                let stages =
-                    plan::publish(&pool, &devices, &self.stored_forms, &self.cache.slices)?;
-                for stage in stages {
-                    let applied = self.apply(stage, &devices).await;
-                    if let Err(SliceError::NameTaken { name }) = &applied
-                        && listed
-                    {
-                        self.take_name(name);
-                    }
-                    applied?;
-                }
+                let refused = self.write_without_refused(&pool, &devices, listed).await?;
+                let mut dropped = self.stored_forms.dropped_fields();
+                dropped.extend(refused);
                 Ok(Some(Publication::Published {
                     slices: self.cache.slices.keys().cloned().collect(),
                     generation: self.cache.generation(),
-                    dropped: self.stored_forms.dropped_fields(),
+                    dropped,
                 }))
             }
         }
+    }
+
+    /// Writes the devices. If the API server refuses them with effects of taints that it may not know, writes them
+    /// without these taints, and returns what is missing.
+    // req: KUBELET-55
+    async fn write_without_refused(
+        &mut self,
+        pool: &Pool,
+        devices: &[v1::Device],
+        listed: bool,
+    ) -> Result<Option<DroppedField>, SliceError> {
+        let Some((rest, dropped)) = newer_effects::remove(devices) else {
+            self.refuses_effects = false;
+            return self.write(pool, devices, listed).await.map(|()| None);
+        };
+        if !self.refuses_effects {
+            match self.write(pool, devices, listed).await {
+                Err(error) if error.is_invalid() => {}
+                written => return written.map(|()| None),
+            }
+        }
+        self.write(pool, &rest, listed).await?;
+        self.refuses_effects = true;
+        Ok(Some(dropped))
+    }
+
+    /// Compares the devices with the slices, and writes the difference.
+    async fn write(
+        &mut self,
+        pool: &Pool,
+        devices: &[v1::Device],
+        listed: bool,
+    ) -> Result<(), SliceError> {
+        let stages = plan::publish(pool, devices, &self.stored_forms, &self.cache.slices)?;
+        for stage in stages {
+            let applied = self.apply(stage, devices).await;
+            if let Err(SliceError::NameTaken { name }) = &applied
+                && listed
+            {
+                self.take_name(name);
+            }
+            applied?;
+        }
+        Ok(())
     }
 
     /// Records a taken name: the list did not contain the slice, but its creation failed
@@ -303,8 +349,7 @@ impl Publisher {
 
     /// Logs each dropped field once.
     // req: KUBELET-45
-    fn log_dropped_fields(&mut self) {
-        let dropped = self.stored_forms.dropped_fields();
+    fn log_dropped_fields(&mut self, dropped: Vec<DroppedField>) {
         if dropped == self.logged_drops {
             return;
         }

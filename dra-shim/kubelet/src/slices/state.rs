@@ -69,7 +69,8 @@ pub enum Publication {
 /// is off or the API server does not know the field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DroppedField {
-    /// The field below `spec.devices[]`, such as `taints` or `bindsToNode`.
+    /// The field below `spec.devices[]`, such as `taints` or `bindsToNode`. `taints.effect`: the API server refuses
+    /// taints with other effects than `NoSchedule` and `NoExecute`, and so the devices are published without them.
     pub field: String,
     /// The names of the affected devices, in order.
     pub devices: Vec<String>,

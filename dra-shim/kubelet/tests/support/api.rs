@@ -33,6 +33,8 @@ struct State {
     down: bool,
     /// Device fields whose feature gate is off.
     dropped: Vec<String>,
+    /// Whether the server does not know the effect `None` of taints.
+    refuses_none: bool,
     /// Whether the server lacks `resource.k8s.io/v1`.
     is_old: bool,
 }
@@ -63,6 +65,23 @@ impl ApiServer {
     /// Drops these fields of devices from now on.
     pub fn drop_fields(&self, fields: &[&str]) {
         self.state().dropped = fields.iter().map(|field| (*field).to_owned()).collect();
+    }
+
+    /// Refuses slices that have a taint with the effect `None`, or stores them.
+    pub fn refuse_none(&self, refuses: bool) {
+        self.state().refuses_none = refuses;
+    }
+
+    /// Ends all watches with an error, as a server does that is replaced.
+    pub fn break_watches(&self) {
+        let watches = std::mem::take(&mut self.state().watches);
+        let gone = json!({"type": "ERROR", "object": {
+            "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 500,
+            "reason": "InternalError", "message": "the server is being replaced",
+        }});
+        for watch in watches {
+            let _ = watch.send(Bytes::from(format!("{gone}\n")));
+        }
     }
 
     /// Makes the server behave like Kubernetes 1.33, or a current version.
@@ -199,11 +218,20 @@ impl State {
         if self.slices.contains_key(named) || self.foreign.contains(named) {
             return refusal(StatusCode::CONFLICT, "AlreadyExists");
         }
-        if let Err(reason) = validate(&slice) {
+        if let Err(reason) = self.validate(&slice) {
             return refusal(StatusCode::UNPROCESSABLE_ENTITY, reason);
         }
         self.drop_from(&mut slice);
         ok(&self.store(slice))
+    }
+
+    fn validate(&self, slice: &Value) -> Result<(), &'static str> {
+        let devices = slice["spec"]["devices"].as_array().into_iter().flatten();
+        let mut taints = devices.flat_map(|it| it["taints"].as_array().into_iter().flatten());
+        if self.refuses_none && taints.any(|it| it["effect"] == "None") {
+            return Err("spec.devices[0].taints[0].effect: Unsupported value: \"None\"");
+        }
+        validate(slice)
     }
 
     fn drop_from(&self, slice: &mut Value) {
@@ -227,7 +255,7 @@ impl State {
                 return refusal(StatusCode::UNPROCESSABLE_ENTITY, "field is immutable");
             }
         }
-        if let Err(reason) = validate(&slice) {
+        if let Err(reason) = self.validate(&slice) {
             return refusal(StatusCode::UNPROCESSABLE_ENTITY, reason);
         }
         let stored = stored.clone();

@@ -1,7 +1,7 @@
 //! The process with a session.
 
 use std::env;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::answer::answer;
 use super::events::{self, EventGpu};
 use super::query::Query;
 use crate::current_call::CurrentCall;
@@ -29,7 +30,7 @@ pub(super) const NAME: &str = "nvml-session-process";
 
 /// The first line that the parent sends: what the process does.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Task {
+pub(crate) enum Task {
     /// It answers queries.
     Queries { root: PathBuf },
     /// It sends the events of GPUs.
@@ -97,11 +98,4 @@ fn failure(error: OpenError) -> Failure {
         OpenError::Nvml(failure) => failure.into(),
         OpenError::NoLibrary(error) => Failure::new("NVML:", error.to_string()),
     }
-}
-
-/// Writes a line with one system call, so that the parent never waits for its rest.
-pub(super) fn answer(mut socket: &UnixStream, answer: &impl Serialize) -> io::Result<()> {
-    let mut line = serde_json::to_vec(answer)?;
-    line.push(b'\n');
-    socket.write_all(&line)
 }

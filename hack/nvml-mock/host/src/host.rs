@@ -1,6 +1,7 @@
 //! The host.
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -43,6 +44,22 @@ impl MockHost {
         self.write("usr/lib64/nvml-mock.json.new", &config.to_string());
         let path = self.path("usr/lib64/nvml-mock.json");
         fs::rename(path.with_extension("json.new"), path).unwrap();
+    }
+
+    /// Gives NVML the GPUs of another inventory, and ends faults. `/proc` and sysfs stay.
+    pub fn replace_inventory(&self, inventory: &Inventory) {
+        let text = serde_json::to_string(inventory).unwrap();
+        self.write("usr/lib64/inventory.json", &text);
+        self.inject(&json!({}));
+    }
+
+    /// Lets an event of a GPU happen: a line of `nvml-mock.events`.
+    pub fn event(&self, event: &Value) {
+        let path = self.path("usr/lib64/nvml-mock.events");
+        let file = fs::OpenOptions::new().create(true).append(true).open(path);
+        file.unwrap()
+            .write_all(format!("{event}\n").as_bytes())
+            .unwrap();
     }
 
     /// Gives the driver root the names of an installed driver, with this `libcuda`.
