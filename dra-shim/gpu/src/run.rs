@@ -13,7 +13,7 @@ use plugin_parts::{
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use crate::args::Args;
+use crate::args::{Args, Paths};
 use crate::driver::GpuDriver;
 use crate::effects_keeper::EffectsKeeper;
 use crate::gpu_devices::{GpuDevices, SharedClaims};
@@ -104,15 +104,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         registry_dir: paths.registry_dir.clone(),
         data_dir: paths.data_dir.clone(),
         cdi_root: paths.cdi_root.clone(),
-        devices: Arc::new(GpuDevices {
-            node: node_name.clone(),
-            gates,
-            monitor: monitor.clone(),
-            effects_dir: paths.data_dir.join("effects"),
-            hardware: Arc::new(NvidiaSmi {
-                driver_root: DriverRoot::new(paths.driver_root.clone()),
-            }),
-        }),
+        devices: Arc::new(devices(&node_name, gates, &monitor, &paths)),
         shared_claims: SharedClaims::default(),
         holders: ReportedHolders::default(),
         claim_status: ClaimStatusWriter::new(client.clone(), CLAIM_REPORTER, Arc::clone(&metrics)),
@@ -156,6 +148,18 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     }
     info!("shutdown");
     ended
+}
+
+fn devices(node: &str, gates: FeatureGates, monitor: &GpuMonitor, paths: &Paths) -> GpuDevices {
+    GpuDevices {
+        node: node.to_owned(),
+        gates,
+        monitor: monitor.clone(),
+        effects_dir: paths.data_dir.join("effects"),
+        hardware: Arc::new(NvidiaSmi {
+            driver_root: DriverRoot::new(paths.driver_root.clone()),
+        }),
+    }
 }
 
 fn keeper(parts: &Parts<GpuDevices>, monitor: &GpuMonitor, metrics: GpuMetrics) -> EffectsKeeper {

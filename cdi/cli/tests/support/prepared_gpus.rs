@@ -6,9 +6,11 @@ use std::time::Instant;
 
 use dra_checkpoint::{BootId, ClaimRef, ClaimStatus};
 use durable_file::OsDir;
-use gpu_api::FeatureGates;
+use gpu_api::{FeatureGates, TimeSlice};
 use gpu_inventory::Inventory;
-use gpu_node::{Gpus, HostGpus, HostPaths, NodeClaims, WantedGpus};
+use gpu_node::{
+    Effects, Gpus, Hardware, HardwareError, HostGpus, HostPaths, NodeClaims, WantedGpus,
+};
 use imex_cdi::DriverParams;
 use jiff::Timestamp;
 use node_claims::{Moment, Prepare};
@@ -22,6 +24,16 @@ pub(crate) const HOOK: &str = "usr/bin/nvidia-cdi-hook";
 pub(crate) struct GpuNode {
     claims: NodeClaims,
     host: Arc<HostGpus>,
+}
+
+/// GPUs that no claim changes.
+#[derive(Debug)]
+struct Unchanged;
+
+impl Hardware for Unchanged {
+    fn set_time_slice(&self, _: &str, _: TimeSlice) -> Result<(), HardwareError> {
+        Ok(())
+    }
 }
 
 // === impl GpuNode ===
@@ -49,15 +61,18 @@ impl GpuNode {
             params: DriverParams::default(),
         };
         let host = Arc::new(HostGpus::new(&inventory, Ok(&files), &paths));
+        let boot = BootId::new(boot).unwrap();
+        let effects = OsDir::create(plugin_dir.join("effects"), 0o750).unwrap();
         let gpus = Gpus {
             node: "node-a".to_owned(),
             gates: FeatureGates::default(),
+            effects: Effects::open(Arc::new(effects), &boot, Arc::new(Unchanged)).unwrap(),
         };
         let (claims, _) = gpus
             .start(
                 Arc::new(OsDir::create(plugin_dir, 0o750).unwrap()),
                 Arc::new(OsDir::create(cdi, 0o755).unwrap()),
-                BootId::new(boot).unwrap(),
+                boot,
                 Some(&host),
             )
             .unwrap();
