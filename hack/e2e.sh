@@ -73,7 +73,6 @@ all=(
     a_workload_lives_through_install_upgrade_rollback_and_uninstall
     the_chart_is_uninstalled_without_its_image
     the_chart_gives_gpus_alone_and_beside_channels
-    claims_of_two_namespaces_share_a_gpu
     objects_of_nvidias_chart_are_left_alone
     gpus_are_refused_beside_nvidias_driver
     a_stopped_host_daemon_is_left_alone

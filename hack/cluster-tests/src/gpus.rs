@@ -296,17 +296,6 @@ impl ReleaseGpus {
         Ok(gpus)
     }
 
-    /// Has claims share the GPUs, by this value of `consumableShares`.
-    ///
-    /// # Errors
-    /// As [`upgrade`].
-    pub fn share(&self, shares: &str) -> Result<()> {
-        self.upgrade(&[
-            &format!("consumableShares={shares}"),
-            "featureGates.ConsumableShares=true",
-        ])
-    }
-
     fn upgrade(&self, values: &[&str]) -> Result<()> {
         upgrade(&self.0, &[&format!("--set={}", values.join(","))])
     }
@@ -332,8 +321,6 @@ impl Drop for ReleaseGpus {
             "resources.gpus.enabled=false",
             "resources.computeDomains.enabled=true",
             "kubeletPlugin.containers.gpus.env=null",
-            "consumableShares=",
-            "featureGates.ConsumableShares=false",
             &format!("{LABEL_ENABLED}="),
             "guard.override=true",
         ]));
@@ -457,22 +444,6 @@ pub fn sleeping_pod(
             "containers": containers.collect::<Vec<_>>(),
         },
     })
-}
-
-/// The device nodes of GPUs in a container.
-///
-/// # Errors
-/// If there are none, or the container does not run.
-pub fn gpus_in(
-    cluster: &Cluster,
-    namespace: &Namespace,
-    pod: &str,
-    container: &str,
-) -> Result<Vec<String>> {
-    let exec = ["exec", "-n", &namespace.name, pod, "-c", container, "--"];
-    let list = ["sh", "-c", "ls -d /dev/nvidia[0-9]*"];
-    let listed = cluster.kubectl(&[&exec[..], &list].concat())?;
-    Ok(listed.lines().map(str::to_owned).collect())
 }
 
 /// The image of the probe as volumes of the node: a pod's own image is a static busybox.

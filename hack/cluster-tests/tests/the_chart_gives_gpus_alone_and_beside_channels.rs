@@ -4,8 +4,7 @@
 use anyhow::{Context as _, Result, ensure};
 use cluster_tests::fixtures::{self, SLEEP};
 use cluster_tests::gpus::{
-    GPUS_OF_NODE, ReleaseGpus, claim_template, gpus_in, published, sleeping_pod,
-    wait_until_unpublished,
+    GPUS_OF_NODE, ReleaseGpus, claim_template, published, sleeping_pod, wait_until_unpublished,
 };
 use cluster_tests::release::{helm_refuses, revision, roll_back};
 use cluster_tests::{Cluster, Namespace, channels, wait_until};
@@ -132,4 +131,17 @@ fn worker_pod(namespace: &Namespace, name: &str, mut pod: Value) -> Result<Value
     container["command"] = json!(["sh", "-c", SLEEP]);
     container["args"] = json!([]);
     Ok(pod)
+}
+
+/// The device nodes of GPUs in a container.
+fn gpus_in(
+    cluster: &Cluster,
+    namespace: &Namespace,
+    pod: &str,
+    container: &str,
+) -> Result<Vec<String>> {
+    let exec = ["exec", "-n", &namespace.name, pod, "-c", container, "--"];
+    let list = ["sh", "-c", "ls -d /dev/nvidia[0-9]*"];
+    let listed = cluster.kubectl(&[&exec[..], &list].concat())?;
+    Ok(listed.lines().map(str::to_owned).collect())
 }
