@@ -53,12 +53,12 @@ pub(crate) struct SettingArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Health checks")]
 pub(crate) struct HealthArgs {
-    /// XIDs that never keep claims away from a GPU, such as 94,95. The errors of applications (13, 31, 43, 45, 68, 109)
+    /// XIDs that never keep new claims away from a GPU, such as 94,95. The errors of applications (13, 31, 43, 45, 68, 109)
     /// and XIDs after which the driver requires no recovery do not, either.
     #[arg(long, env = "ADDITIONAL_XIDS_TO_IGNORE", default_value = "", value_parser = parse_xids)]
     additional_xids_to_ignore: Xids,
-    /// How long an XID keeps claims away from a GPU whose driver reports no recovery actions, such as 12h; empty: until
-    /// the driver is loaded again.
+    /// How long an XID keeps new claims away from a GPU if its driver reports no recovery actions, such as 12h; empty:
+    /// until the driver is loaded again.
     #[arg(long, env = "XID_CLEAR_AFTER", default_value = "", value_parser = parse_clear_after)]
     xid_clear_after: ClearAfter,
 }

@@ -116,7 +116,7 @@ impl GpuMetrics {
         );
         own.register(
             "claims_with_failed_gpu_changes",
-            "Claims whose GPUs cannot be changed as they want it, or not be restored after they have ended",
+            "Claims whose time slice cannot be set, or cannot be undone after the claim has ended",
             metrics.not_restored.clone(),
         );
         own.register(

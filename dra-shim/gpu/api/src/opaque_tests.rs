@@ -227,7 +227,7 @@ fn meaning(path: &str) -> &'static str {
         }
         "sharing.timeSlicingConfig" => "only with `TimeSlicing`",
         "sharing.timeSlicingConfig.interval" => {
-            "`Default`, also if absent: the time slice stays as it is. `Short`, `Medium`, `Long`: refused by this version"
+            "`Default`, also if absent: the time slice stays as it is. `Short`, `Medium`, `Long`: the GPU has this time slice until the claim's last pod ends, then the driver's default. [Claims that share the GPU](../installation.md#shared-gpus) must ask for the same one"
         }
         "sharing.mpsConfig" => "only with `MPS`",
         "sharing.mpsConfig.defaultActiveThreadPercentage" => {
