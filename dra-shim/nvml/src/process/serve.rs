@@ -49,6 +49,7 @@ static CALLED: AtomicBool = AtomicBool::new(false);
 /// code. `None` in all other processes.
 ///
 /// Call it at the beginning of `main`, before other threads and files exist.
+#[must_use = "a process with a session must end with this code"]
 pub fn serve_if_started() -> Option<ExitCode> {
     CALLED.store(true, Ordering::Relaxed);
     env::var_os(MARK).map(|_| serve())
