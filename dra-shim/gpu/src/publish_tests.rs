@@ -4,6 +4,7 @@ use dra_kubelet::Health;
 use gpu_inventory::published::{Attribute, Device};
 
 use super::*;
+use crate::node_gpus::DeviceState::{Lost, NoDriver, Present};
 
 fn mk_gpu(name: &str, uuid: &str, state: DeviceState) -> KnownDevice {
     let text = |text: &str| Attribute::Text(text.to_owned());
@@ -28,6 +29,14 @@ fn mk_gpus(devices: Vec<KnownDevice>) -> NodeGpus {
 
 fn no_faults() -> HealthReport {
     HealthReport::default()
+}
+
+/// The devices gpu-0 to gpu-3 of the GPUs a to d.
+fn mk_four(states: [DeviceState; 4]) -> NodeGpus {
+    let devices = ["a", "b", "c", "d"].into_iter().zip(states).enumerate();
+    let devices =
+        devices.map(|(index, (uuid, state))| mk_gpu(&format!("gpu-{index}"), uuid, state));
+    mk_gpus(devices.collect())
 }
 
 /// Name and taints of the published devices.
@@ -88,12 +97,7 @@ fn nothing_is_published_before_the_first_reading_and_nothing_without_a_driver_fr
 // req: GPU-39, GPU-41
 #[test]
 fn lost_unloaded_and_renamed_devices_have_taints_and_are_left_out_where_taints_are_dropped() {
-    let gpus = mk_gpus(vec![
-        mk_gpu("gpu-0", "a", DeviceState::Present),
-        mk_gpu("gpu-1", "b", DeviceState::Lost),
-        mk_gpu("gpu-2", "c", DeviceState::NoDriver),
-        mk_gpu("gpu-3", "d", DeviceState::Present),
-    ]);
+    let gpus = mk_four([Present, Lost, NoDriver, Present]);
     let renamed = BTreeSet::from(["gpu-3".to_owned()]);
     let pool = desired_pool(
         &gpus,
@@ -145,12 +149,7 @@ fn an_event_says_that_the_api_server_does_not_store_shares() {
 // req: GPU-44, GPU-45
 #[test]
 fn faults_are_taints_and_those_that_keep_claims_away_make_a_device_unhealthy() {
-    let gpus = mk_gpus(vec![
-        mk_gpu("gpu-0", "a", DeviceState::Present),
-        mk_gpu("gpu-1", "b", DeviceState::Present),
-        mk_gpu("gpu-2", "c", DeviceState::Lost),
-        mk_gpu("gpu-3", "d", DeviceState::Present),
-    ]);
+    let gpus = mk_four([Present, Present, Lost, Present]);
     let mut state = crate::health::Health::default();
     for (gpu, code, action) in [("a", 79, 1), ("b", 31, 0), ("c", 79, 1)] {
         state.xid(gpu, crate::health::Place::default(), code, 5);

@@ -13,6 +13,9 @@ use crate::error::PrepareError;
 use crate::lifecycle::{ClaimState, Step, Transaction};
 use crate::moment::FenceClock;
 
+/// How long a read waits for the lock, as long as a commit does.
+const READ_LIMIT: Duration = Duration::from_secs(30);
+
 /// The claims of one node: its checkpoint and its CDI specs.
 ///
 /// # Contract
@@ -129,11 +132,8 @@ impl<D: Devices> NodeClaims<D> {
     /// # Errors
     /// The checkpoint cannot be read.
     pub fn read_view(&self) -> Result<Arc<View<D::Group>>, StoreError> {
-        match self.store.commit(|_| Ok::<_, Infallible>(())) {
-            Ok(()) => Ok(self.view()),
-            Err(CommitError::Refused(never)) => match never {},
-            Err(CommitError::Store(error)) => Err(error),
-        }
+        self.read_locked(READ_LIMIT, |_| ())?;
+        Ok(self.view())
     }
 
     /// Changes records under the checkpoint's lock. If `change` fails, the checkpoint

@@ -105,9 +105,9 @@ impl Effects {
         claims.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Makes the GPUs as a claim wants them, whose record is Started: its time slices, and the default on GPUs that
-    /// other claims have left changed. `allowed` is called before the first change, while no other claim can change
-    /// these GPUs: it checks again which claims have them. `None`: there was nothing to change.
+    /// Sets the time slices that a claim asks for, and resets those that ended claims have left on its other GPUs. The
+    /// claim's record is Started. `allowed` is called before the first change, while no other claim can change these
+    /// GPUs: it checks again which claims hold them. `None`: there was nothing to change.
     // req: GPU-60, GPU-62
     pub(crate) fn change<E: From<EffectError>>(
         &self,
@@ -228,23 +228,6 @@ impl Effects {
         })
     }
 
-    /// Whether a prepared claim other than `uid` has changed the GPU.
-    fn is_needed(
-        &self,
-        view: &View<GpuGroup>,
-        uid: &str,
-        gpu: &str,
-    ) -> Result<bool, durable_file::Error> {
-        let journals = self.journals()?;
-        let mut prepared = view
-            .records_unchecked()
-            .filter(|(other, record)| *other != uid && record.is_completed());
-        Ok(prepared.any(|(other, _)| match journals.get(other) {
-            Some(journal) => !journal.undo && journal.gpus().any(|it| it == gpu),
-            None => changed_by_go(view, other).any(|it| it == gpu),
-        }))
-    }
-
     fn set(&self, gpu: &str, time_slice: TimeSlice) -> Result<(), EffectError> {
         let set = self.hardware.set_time_slice(gpu, time_slice);
         set.map_err(|source| EffectError::Gpu {
@@ -270,7 +253,23 @@ impl Effects {
     }
 }
 
-/// The GPUs whose time slice a prepared claim has changed, according to its record.
+/// Whether a prepared claim other than `uid` has changed the GPU.
+fn is_needed(
+    view: &View<GpuGroup>,
+    journals: &BTreeMap<String, JournalFile>,
+    uid: &str,
+    gpu: &str,
+) -> bool {
+    let mut prepared = view
+        .records_unchecked()
+        .filter(|(other, record)| *other != uid && record.is_completed());
+    prepared.any(|(other, _)| match journals.get(other) {
+        Some(journal) => !journal.undo && journal.gpus().any(|it| it == gpu),
+        None => changed_by_go(view, other).any(|it| it == gpu),
+    })
+}
+
+/// The GPUs on which a prepared claim has changed the time slice, according to its record.
 fn changed_by_go<'a>(view: &'a View<GpuGroup>, uid: &str) -> impl Iterator<Item = &'a str> {
     let groups = view.get(uid).into_iter().flat_map(ClaimRecord::devices);
     groups
@@ -308,7 +307,9 @@ impl ChangedGpus {
         let left: Vec<_> = left
             .map(|gpu| Effect::new(gpu, TimeSlice::Default))
             .collect();
-        self.set_back(view, &left)?;
+        if !left.is_empty() {
+            self.set_back(view, &left)?;
+        }
         self.journal.effects = effects;
         let steps = if self.journal.effects.is_empty() {
             &[Step::RemoveJournal]
@@ -346,10 +347,10 @@ impl ChangedGpus {
 
     /// Restores what no other prepared claim has changed, too. Tries every GPU.
     fn set_back(&self, view: &View<GpuGroup>, effects: &[Effect]) -> Result<(), EffectError> {
+        let journals = self.effects.journals()?;
         let mut restored = Ok(());
         for effect in effects.iter().rev() {
-            let uid = self.journal.uid();
-            if !self.effects.is_needed(view, uid, &effect.gpu)? {
+            if !is_needed(view, &journals, self.journal.uid(), &effect.gpu) {
                 restored = self.effects.set(&effect.gpu, effect.before).and(restored);
             }
         }
@@ -360,8 +361,7 @@ impl ChangedGpus {
     fn around_the_record(&self, view: &View<GpuGroup>) -> (&'static [Step], &'static [Step]) {
         let steps = self.journal.state(view).steps(self.occasion);
         let removed = steps.iter().position(|it| *it == Step::RemoveRecord);
-        let (before, after) = steps.split_at(removed.unwrap_or(steps.len()));
-        (before, after)
+        steps.split_at(removed.unwrap_or(steps.len()))
     }
 }
 

@@ -16,7 +16,7 @@
 //! // A crash before the last step leaves a journal without a record. The API server is asked first.
 //! let crashed = State { record: Phase::Absent, journal: Journal::Wanted };
 //! assert_eq!(crashed.steps(Occasion::Start), []);
-//! assert_eq!(crashed.steps(Occasion::Gone), prepared.steps(Occasion::Unprepare));
+//! assert_eq!(crashed.steps(Occasion::Unprepare), prepared.steps(Occasion::Unprepare));
 //! ```
 
 use dra_checkpoint::lifecycle::Phase;
@@ -46,17 +46,13 @@ pub enum Journal {
 pub enum Occasion {
     /// A Prepare has written the Started record.
     Prepare,
-    /// kubelet calls Unprepare. A Prepare that has changed the hardware and fails takes the same steps, without the
-    /// record's.
+    /// kubelet calls Unprepare, or the API server has no such claim any more and no pod uses it. A Prepare that has
+    /// changed the hardware and fails takes the same steps, without the record's.
     Unprepare,
     /// As [`Unprepare`](Self::Unprepare), but the hardware cannot be restored now.
     UnprepareStuck,
     /// The plugin or the driver starts; also repeated while something could not be restored.
     Start,
-    /// The API server reports that the claim no longer exists, and that no pod uses it.
-    Gone,
-    /// The first start since a reboot: all that claims change is lost in a reboot.
-    StartAfterReboot,
 }
 
 /// One change. Idempotent.
@@ -113,13 +109,13 @@ impl State {
     pub fn steps(self, occasion: Occasion) -> &'static [Step] {
         match (occasion, self.journal, self.record) {
             (Occasion::Prepare, ..) => &[Step::WriteJournal, Step::Change],
-            (Occasion::Unprepare | Occasion::Gone, Journal::Wanted | Journal::Undo, _) => {
+            (Occasion::Unprepare, Journal::Wanted | Journal::Undo, _) => {
                 &[Step::Restore, Step::RemoveRecord, Step::RemoveJournal]
             }
             (Occasion::UnprepareStuck, Journal::Wanted | Journal::Undo, _) => {
                 &[Step::MarkUndo, Step::RemoveRecord]
             }
-            (Occasion::Unprepare | Occasion::Gone | Occasion::UnprepareStuck, Journal::None, _) => {
+            (Occasion::Unprepare | Occasion::UnprepareStuck, Journal::None, _) => {
                 &[Step::RemoveRecord]
             }
             // An interrupted Unprepare. Until kubelet repeats it, a container may start.
@@ -129,12 +125,9 @@ impl State {
             (Occasion::Start, Journal::Undo, Phase::Absent | Phase::Aborted) => {
                 &[Step::Restore, Step::RemoveJournal]
             }
-            // The claim's next Prepare or Unprepare, or `Gone`: without a record, a pod may be using the hardware
-            // after an older checkpoint was copied back.
-            (Occasion::Start, ..) | (Occasion::StartAfterReboot, Journal::None, _) => &[],
-            (Occasion::StartAfterReboot, Journal::Wanted | Journal::Undo, _) => {
-                &[Step::RemoveJournal]
-            }
+            // The claim's next Prepare or Unprepare: without a record, a pod may be using the hardware after an older
+            // checkpoint was copied back.
+            (Occasion::Start, ..) => &[],
         }
     }
 
@@ -155,24 +148,20 @@ impl State {
 
 impl Occasion {
     /// Every occasion.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 4] = [
         Self::Prepare,
         Self::Unprepare,
         Self::UnprepareStuck,
         Self::Start,
-        Self::Gone,
-        Self::StartAfterReboot,
     ];
 
     /// A few words for tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Prepare => "Prepare",
-            Self::Unprepare => "Unprepare",
+            Self::Unprepare => "Unprepare, or the claim is gone",
             Self::UnprepareStuck => "Unprepare, not restored",
             Self::Start => "start",
-            Self::Gone => "claim is gone",
-            Self::StartAfterReboot => "start after a reboot",
         }
     }
 }
@@ -205,7 +194,7 @@ mod tests {
             let changed = match step {
                 Step::Change => true,
                 Step::Restore => false,
-                _ => changed && occasion != Occasion::StartAfterReboot,
+                _ => changed,
             };
             states.push((state.next(*step), changed));
         }
@@ -248,11 +237,9 @@ mod tests {
     #[test]
     fn after_any_crash_an_unprepare_or_the_end_of_the_claim_leaves_no_journal_and_no_change() {
         for from in reachable() {
-            for occasion in [Occasion::Unprepare, Occasion::Gone] {
-                let (state, changed) = *walk(from, occasion).last().unwrap();
-                assert!(!changed, "{} {}", from.0.name(), occasion.name());
-                assert_eq!(state, State::new(Phase::Absent, Journal::None));
-            }
+            let (state, changed) = *walk(from, Occasion::Unprepare).last().unwrap();
+            assert!(!changed, "{}", from.0.name());
+            assert_eq!(state, State::new(Phase::Absent, Journal::None));
             // Where the hardware was broken, a later start restores it.
             let stuck = *walk(from, Occasion::UnprepareStuck).last().unwrap();
             let (state, changed) = *walk(stuck, Occasion::Start).last().unwrap();
