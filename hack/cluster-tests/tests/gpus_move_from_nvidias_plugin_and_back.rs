@@ -208,9 +208,9 @@ impl Pods<'_> {
     /// The device nodes of its GPU or MIG device.
     fn devices(&self, pod: &str) -> Result<String> {
         let Self(node, namespace) = self;
-        let list = "ls -l /dev | grep 'nvidia[0-9]'; ls -l /dev/nvidia-caps 2>/dev/null || true";
-        let devices = node.cluster.in_pod(&namespace.name, pod, list)?;
-        ensure!(devices.contains("nvidia"), "{pod} has no GPU");
+        let list = "find /dev -name 'nvidia[0-9]*' -o -name 'nvidia-cap[0-9]*' | sort";
+        let (_, devices) = node.cluster.in_pod(&namespace.name, pod, list)?;
+        ensure!(devices.contains("/dev/nvidia"), "{pod}: {devices}");
         Ok(devices)
     }
 }
