@@ -18,11 +18,8 @@ use crate::proc;
 /// The calls that kubelet makes for a pod.
 const CALLS: [Call; 2] = [Call::Prepare, Call::Unprepare];
 
-/// The name of the row for a Prepare of a GPU of which another prepared claim has a share, too.
-pub(super) const PREPARE_SHARE: &str = "Prepare of a share / GET, 2 checkpoints, spec";
-
 /// The time between two XIDs. Within it, a plugin has published the first one and waits for the second one.
-const XID_EVERY: Duration = Duration::from_secs(3);
+const XID_EVERY: Duration = Duration::from_secs(2);
 
 /// The time without requests after which a plugin has nothing left to do.
 const QUIET: Duration = Duration::from_secs(2);
@@ -118,11 +115,8 @@ impl Bench<'_> {
         let shares = &self.claims.shares;
         let calls = Calls::new(self.runtime, &self.client, shares, &plugin, self.pause)?;
         calls.hold(0..FEW)?;
-        let mut rows = calls.rows(&[Call::Prepare], FEW, self.rounds)?;
-        for row in &mut rows {
-            row.operation = PREPARE_SHARE;
-        }
-        measured.add_rows(rows);
+        let row = calls.compare("Prepare of a share / of a GPU", FEW, self.rounds)?;
+        measured.add_rows(vec![row]);
         calls.release(FEW)?;
 
         for gpu in 0..GPUS {

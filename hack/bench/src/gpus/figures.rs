@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use super::block::{Measured, PREPARE_SHARE};
+use super::block::Measured;
 use super::objects::MANY;
 use crate::rounds::percentile;
 use crate::table::verdict;
@@ -16,8 +16,6 @@ const MEMORY_MIB: f64 = 8.0;
 const TAINT_MS: f64 = 300.0;
 /// The limit of the CPU time with health checks, in percent of a core.
 const CPU_PERCENT: f64 = 0.1;
-/// The limit for what the Prepare of a share takes longer than that of a whole GPU, in ms.
-const SHARE_MS: f64 = 1.0;
 
 struct Figure {
     what: String,
@@ -58,12 +56,9 @@ fn figures(measured: &Measured) -> Vec<Figure> {
     let mib = |kib: u64| kib as f64 / 1024.0;
     let start = |percent| ms(percentile(measured.starts.iter().copied(), percent));
     let pods = measured.pods as f64;
-    let whole = measured.rows.first().map(|row| ms(row.rounds.wall(50)));
-    let whole = whole.map(|whole| ((whole + SHARE_MS) * 100.0).round() / 100.0);
     let calls = measured.rows.iter().map(|row| {
         let what = format!("{}; {} prepared; median, ms", row.operation, row.prepared);
-        let aim = whole.filter(|_| row.operation == PREPARE_SHARE);
-        figure(what, ms(row.rounds.wall(50)), aim)
+        figure(what, ms(row.rounds.wall(50)), None)
     });
     let taint = |percent| ms(percentile(measured.taints.iter().copied(), percent));
     let idle = measured.idle.as_secs();

@@ -19,7 +19,7 @@ pub(super) const MANY: usize = 64;
 pub(super) struct Claims {
     /// Each of another GPU.
     pub(super) whole: Vec<proto::Claim>,
-    /// Shares of one GPU.
+    /// A share of a GPU, another GPU, and a further share of the first one.
     pub(super) shares: Vec<proto::Claim>,
 }
 
@@ -27,24 +27,27 @@ pub(super) struct Claims {
 
 impl Claims {
     pub(super) async fn create(client: &Client, node: &str) -> anyhow::Result<Self> {
-        let share = |number: usize| Some(format!("00000000-0000-4000-8000-{number:012}"));
+        let share = |number: usize| match number {
+            1 => (1, None),
+            number => (0, Some(format!("00000000-0000-4000-8000-{number:012}"))),
+        };
         Ok(Self {
             whole: create(client, node, "worker", MANY, |gpu| (gpu, None)).await?,
-            shares: create(client, node, "sharer", FEW, |number| (0, share(number))).await?,
+            shares: create(client, node, "sharer", 2, share).await?,
         })
     }
 }
 
-/// Creates `prepared` claims and one more. `device` is the GPU and the share of each.
+/// Creates claims with the numbers to `last`. `device` is the GPU and the share of each.
 async fn create(
     client: &Client,
     node: &str,
     name: &str,
-    prepared: usize,
+    last: usize,
     device: impl Fn(usize) -> (usize, Option<String>),
 ) -> anyhow::Result<Vec<proto::Claim>> {
     let mut claims = Vec::new();
-    for number in 0..=prepared {
+    for number in 0..=last {
         let (gpu, share) = device(number);
         let claim = AllocatedClaim {
             driver: DRIVER,
