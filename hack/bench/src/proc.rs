@@ -65,3 +65,31 @@ pub(crate) fn cpu(pid: u32) -> anyhow::Result<Duration> {
     let clock = ClockId::pid_cpu_clock_id(Pid::from_raw(pid.try_into()?))?;
     Ok(clock.now()?.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn the_cpu_time_of_a_child_counts_also_after_its_end() {
+        let own = std::process::id();
+        let of_children = || {
+            let all = cpu_with_children(own).unwrap();
+            all.saturating_sub(cpu(own).unwrap())
+        };
+        let (some, less) = (Duration::from_millis(100), Duration::from_millis(50));
+        let began = Instant::now();
+        let mut child = Command::new("sh")
+            .args(["-c", "while :; do :; done"])
+            .spawn()
+            .unwrap();
+        while of_children() < some && began.elapsed() < Duration::from_secs(20) {}
+        child.kill().unwrap();
+        assert!(of_children() >= less, "it runs");
+        child.wait().unwrap();
+        assert!(of_children() >= less, "it has ended");
+    }
+}

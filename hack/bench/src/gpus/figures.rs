@@ -136,6 +136,8 @@ mod tests {
     fn measured(start_ms: u64) -> Measured {
         Measured {
             starts: vec![Duration::from_millis(start_ms)],
+            idle: Duration::from_secs(60),
+            monitored_cpu: Duration::from_millis(start_ms / 5),
             ..Measured::default()
         }
     }
@@ -156,6 +158,10 @@ mod tests {
         let both = table(&[measured(400), measured(1000)]);
         assert!(
             both.contains("ms | 400.00 | 300 | missed | 1000.00 | 2.50 |\n"),
+            "{both}"
+        );
+        assert!(
+            both.contains("% of a core | 0.13 | 0.1 | missed | 0.33 | 2.50 |\n"),
             "{both}"
         );
         assert!(
