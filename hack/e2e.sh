@@ -63,6 +63,8 @@ all=(
     killed_gpu_plugins_give_no_gpu_twice
     time_slices_end_with_their_claims
     an_unhealthy_gpu_is_tainted_until_it_recovers
+    a_changed_mig_layout_is_published_and_its_claims_are_told
+    gpus_are_reported_or_withdrawn_beside_the_device_plugin
     who_may_write_what
     a_service_of_a_host_writes_only_what_is_its_nodes
     the_api_server_accepts_all_that_the_chart_renders

@@ -368,6 +368,25 @@ fn listed<'a>(value: &'a Value, path: &str) -> impl Iterator<Item = &'a Value> {
     list.into_iter().flatten()
 }
 
+/// The devices in the status of a pod, with their health. Each id ends with the device's name.
+///
+/// # Errors
+/// If the pod cannot be read.
+pub fn health(
+    cluster: &Cluster,
+    namespace: &Namespace,
+    pod: &str,
+) -> Result<Vec<(String, String)>> {
+    let pod = cluster.json(&["get", "pod", pod, "-n", &namespace.name])?;
+    let path = "/status/containerStatuses/0/allocatedResourcesStatus/0/resources";
+    let devices = pod.pointer(path).and_then(Value::as_array);
+    let devices = devices.into_iter().flatten().filter_map(|it| {
+        let id = it.get("resourceID")?.as_str()?;
+        Some((id.to_owned(), it.get("health")?.as_str()?.to_owned()))
+    });
+    Ok(devices.collect())
+}
+
 /// The classes of GPUs, as the chart makes them.
 ///
 /// # Errors
