@@ -36,7 +36,7 @@ fn new_mig_devices_are_published_and_claims_on_removed_ones_are_told() -> Result
             fixtures::wait_until_running(cluster, &namespace, pod)
         };
         let _plugin = node.start_with(args)?;
-        node.wait_for_devices(4)?;
+        node.wait_for_devices(5)?;
         run("first", "small")?;
         run("second", "small")?;
         run("whole", "whole")?;
@@ -51,7 +51,7 @@ fn new_mig_devices_are_published_and_claims_on_removed_ones_are_told() -> Result
             let devices = published(cluster, NODE)?;
             let is_new = |it: &&(String, _)| !devices_before.contains(it);
             let new = devices.iter().filter(is_new).count();
-            ensure!(new == 2 && devices.len() == 5, "{devices:?}");
+            ensure!(new == 2 && devices.len() == 6, "{devices:?}");
             Ok(())
         })?;
         let took = changed.elapsed();
@@ -89,6 +89,9 @@ fn new_mig_devices_are_published_and_claims_on_removed_ones_are_told() -> Result
         for pod in ["third", "fourth", "fifth"] {
             wait_until(cluster, "its device is healthy", || is(pod, "Healthy"))?;
         }
+        let delete = ["delete", "pods", "--all", "--wait", "-n", &namespace.name];
+        cluster.kubectl(&delete)?;
+        node.wait_for_specs(0)?;
     }
     Ok(())
 }

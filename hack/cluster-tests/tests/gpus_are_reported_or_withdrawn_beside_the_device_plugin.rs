@@ -15,7 +15,7 @@ const PID: &str = "/run/device-plugin.pid";
 const SOCKETS: &str = "/var/lib/kubelet/device-plugins";
 
 const STAND_IN: &str = "perl -MIO::Socket::UNIX -e \
-    'unlink $ARGV[0]; IO::Socket::UNIX->new(Local => $ARGV[0], Listen => 9) or die $!; sleep' nvidia-gpu.sock";
+    'unlink $ARGV[0]; my $socket = IO::Socket::UNIX->new(Local => $ARGV[0], Listen => 9) or die $!; sleep' nvidia-gpu.sock";
 
 // req: GPU-66
 #[test]
