@@ -37,7 +37,7 @@ const EXPLAINS: &[&str] = &[
     // not survive a reboot.
     "plugin-not-registered plugin-not-listening: checkpoint-of-earlier-boot checkpoint-absent \
      checkpoint-set-aside cdi-directory-absent claim-without-spec claim-unknown-to-plugin \
-     claim-unknown-to-kubelet spec-without-claim",
+     claim-unknown-to-kubelet spec-without-claim gpu-change-left",
     "checkpoint-of-earlier-boot: cdi-directory-absent cdi-spec-stale-major claim-without-spec \
      claim-unknown-to-plugin claim-unknown-to-kubelet spec-without-claim spec-of-another-channel",
     "checkpoint-damaged checkpoint-set-aside checkpoint-absent plugin-directory-absent: \

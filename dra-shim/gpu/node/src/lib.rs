@@ -32,7 +32,7 @@ mod request;
 mod test_objects;
 mod unit;
 
-pub use effects::{EffectError, Effects, lifecycle};
+pub use effects::{EffectError, Effects, JournalFile, lifecycle};
 pub use error::PrepareError;
 pub use gpus::{Gpus, NodeClaims, PlannedGpus, WantedGpus, held_names, prepared};
 pub use group::{
