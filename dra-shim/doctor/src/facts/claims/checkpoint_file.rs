@@ -273,7 +273,11 @@ impl RecordFacts {
         let own = own.filter(|_| record.is_completed());
         Self {
             gpus: own.map(|it| it.device().to_owned()).collect(),
-            held: record.devices().iter().flat_map(RawGpuGroup::held).collect(),
+            held: record
+                .devices()
+                .iter()
+                .flat_map(RawGpuGroup::held)
+                .collect(),
             ..Self::new(record)
         }
     }
