@@ -295,6 +295,7 @@ fn inventory() -> Inventory {
     inventory.gpus = Vec::from([0, 1].map(|index| GpuFacts {
         index: Fact::Known(index),
         uuid: Fact::Known(format!("GPU-{}", index + 1)),
+        mig: Fact::Known(MigFacts::default()),
         ..GpuFacts::default()
     }));
     inventory.gpus[1].mig = Fact::Known(MigFacts {
