@@ -30,14 +30,15 @@ impl ChangedDevices {
         for held in held_devices(records) {
             let mut devices = gpus.devices.iter();
             match devices.find(|it| it.uuid() == Some(&held.uuid)) {
-                // Records of an earlier boot are about to go.
-                None if records.check_recovered().is_ok() => changed.gone.push(held),
-                None => {}
                 Some(now) if now.device.name != held.name => {
                     changed.renamed.insert(now.device.name.clone());
                     changed.renamed.insert(held.name);
                 }
                 Some(_) => {}
+                // Records of an earlier boot are about to go.
+                None if records.check_recovered().is_err() => {}
+                None if gpus.may_have(&held.uuid, &held.gpu) => {}
+                None => changed.gone.push(held),
             }
         }
         changed

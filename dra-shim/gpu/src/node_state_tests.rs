@@ -178,6 +178,7 @@ fn a_device_that_is_gone_is_unhealthy_also_if_another_one_has_its_name() {
                 uid: "1".to_owned(),
             },
             uuid: format!("MIG-{name}"),
+            gpu: "a".to_owned(),
             name: name.to_owned(),
         })
         .into();

@@ -15,7 +15,8 @@ use gpu_api::TimeSlice;
 use imex_cdi::ClaimUid;
 use node_claims::{Changed, UnprepareError};
 
-use self::journal::{Effect, JournalFile, Journals, read_all};
+pub use self::journal::JournalFile;
+use self::journal::{Effect, Journals, read_all};
 use self::lifecycle::{Journal, Occasion, State, Step};
 use crate::group::GpuGroup;
 use crate::hardware::{Hardware, HardwareError};

@@ -289,6 +289,8 @@ pub struct HeldDevice {
     pub claim: ClaimRef,
     /// The UUID, `GPU-…` or `MIG-…`.
     pub uuid: String,
+    /// The UUID of its GPU, or its own.
+    pub gpu: String,
     /// The name under which the claim was allocated it.
     pub name: String,
 }
@@ -303,6 +305,11 @@ pub fn held_devices(view: &View<GpuGroup>) -> Vec<HeldDevice> {
                 found.push(HeldDevice {
                     claim: claim_ref(uid, record),
                     uuid: uuid.to_owned(),
+                    gpu: held
+                        .mig
+                        .as_ref()
+                        .map_or(uuid, |it| &it.concrete.parent_uuid)
+                        .to_owned(),
                     name: device.device_name.clone(),
                 });
             }
