@@ -45,10 +45,10 @@ impl DevicePluginSockets {
         // kubelet creates the directory. Without it there are no device plugins.
         for entry in std::fs::read_dir(&self.0).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            if name.starts_with("nvidia-")
-                && name.ends_with(".sock")
-                && is_served(&entry.path()).await
-            {
+            let is_its = name
+                .strip_prefix("nvidia-")
+                .and_then(|resource| resource.strip_suffix(".sock"));
+            if is_its.is_some() && is_served(&entry.path()).await {
                 served.insert(name);
             }
         }

@@ -67,13 +67,12 @@ impl Publisher {
             self.heartbeat.beat();
             let mut next = Instant::now() + LOOK_EVERY;
             let may_publish = published_at.map(|it| it + PUBLISH_EVERY);
-            match may_publish.filter(|it| *it > Instant::now()) {
-                Some(wait) => next = next.min(wait),
-                None => {
-                    let state = self.look().await;
-                    if self.publish(&state, &mut reported) {
-                        published_at = Some(Instant::now());
-                    }
+            if let Some(wait) = may_publish.filter(|it| *it > Instant::now()) {
+                next = next.min(wait);
+            } else {
+                let state = self.look().await;
+                if self.publish(&state, &mut reported) {
+                    published_at = Some(Instant::now());
                 }
             }
             tokio::select! {
