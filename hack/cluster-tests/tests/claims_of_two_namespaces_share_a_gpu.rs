@@ -103,14 +103,28 @@ fn a_claim_with_another_time_slice_waits_for_the_last_that_shares_the_gpu() -> R
     ensure!(node.host.time_slices() == ["3"]);
 
     create(b, "other", "short")?;
-    wait_until(cluster, "an event names the holder and both settings", || {
-        let events = cluster.events_about(&b.name, "other")?.join("\n");
-        let is_held_by = |claim: &str| events.contains(&format!("is shared with claim {claim}-"));
-        ensure!(is_held_by("shares-a/first") || is_held_by("shares-b/second"), "{events}");
-        ensure!(events.contains("TimeSlicing with the interval Long"), "{events}");
-        ensure!(events.contains("this claim has TimeSlicing with the interval Short"), "{events}");
-        Ok(())
-    })?;
+    wait_until(
+        cluster,
+        "an event names the holder and both settings",
+        || {
+            let events = cluster.events_about(&b.name, "other")?.join("\n");
+            let is_held_by =
+                |claim: &str| events.contains(&format!("is shared with claim {claim}-"));
+            ensure!(
+                is_held_by("shares-a/first") || is_held_by("shares-b/second"),
+                "{events}"
+            );
+            ensure!(
+                events.contains("TimeSlicing with the interval Long"),
+                "{events}"
+            );
+            ensure!(
+                events.contains("this claim has TimeSlicing with the interval Short"),
+                "{events}"
+            );
+            Ok(())
+        },
+    )?;
     delete(a, "first")?;
     ensure!(node.host.time_slices() == ["3"]);
     delete(b, "second")?;

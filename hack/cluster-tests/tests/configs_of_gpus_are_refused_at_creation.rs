@@ -40,7 +40,8 @@ fn cases() -> Result<Vec<Case>> {
         let config = line.get("config").context("no config")?;
         Ok(Case {
             config: config.get().to_owned(),
-            gates: text("gates")?.unwrap_or_else(|| "TimeSlicingSettings=true,MPSSupport=true".to_owned()),
+            gates: text("gates")?
+                .unwrap_or_else(|| "TimeSlicingSettings=true,MPSSupport=true".to_owned()),
             about: text("about")?,
             policy_accepts: line.contains_key("policy_accepts"),
         })
@@ -53,11 +54,20 @@ struct Policies(Cluster, String);
 
 impl Policies {
     fn enforce(cluster: &Cluster, namespace: &Namespace, gates: &str) -> Result<Self> {
-        let mut values = "resources.gpus.enabled=true,webhook.enabled=true,nameOverride=configs".to_owned();
+        let mut values =
+            "resources.gpus.enabled=true,webhook.enabled=true,nameOverride=configs".to_owned();
         for gate in gates.split_terminator(',') {
             values = format!("{values},featureGates.{gate}");
         }
-        let template = ["helm", "template", "configs", CHART, "--namespace=imex-dra", "--set", &values];
+        let template = [
+            "helm",
+            "template",
+            "configs",
+            CHART,
+            "--namespace=imex-dra",
+            "--set",
+            &values,
+        ];
         let only = "--show-only=templates/validatingadmissionpolicy-configs.yaml";
         let rendered = cluster.script(&[&template[..], &[only]].concat(), "")?;
         let are_enforced = |enforced: bool| {
@@ -86,7 +96,12 @@ impl Drop for Policies {
 
 /// The API server's refusal of a claim or template with these configs, or `None`. The request is text, since a value of
 /// JSON has no duplicate fields.
-fn refused(cluster: &Cluster, namespace: &Namespace, (resource, kind): (&str, &str), configs: &[&str]) -> Option<String> {
+fn refused(
+    cluster: &Cluster,
+    namespace: &Namespace,
+    (resource, kind): (&str, &str),
+    configs: &[&str],
+) -> Option<String> {
     let configs = configs.iter().map(|config| {
         format!(r#"{{"opaque":{{"driver":"gpu.nvidia.com","parameters":{config}}}}}"#)
     });
@@ -94,11 +109,18 @@ fn refused(cluster: &Cluster, namespace: &Namespace, (resource, kind): (&str, &s
     let spec = format!(
         r#"{{"devices":{{"requests":[{{"name":"gpu","exactly":{{"deviceClassName":"gpu.nvidia.com"}}}}],"config":[{configs}]}}}}"#
     );
-    let spec = if kind == "ResourceClaim" { spec } else { format!(r#"{{"spec":{spec}}}"#) };
+    let spec = if kind == "ResourceClaim" {
+        spec
+    } else {
+        format!(r#"{{"spec":{spec}}}"#)
+    };
     let object = format!(
         r#"{{"apiVersion":"resource.k8s.io/v1","kind":"{kind}","metadata":{{"name":"tried"}},"spec":{spec}}}"#
     );
-    let path = format!("/apis/resource.k8s.io/v1/namespaces/{}/{resource}?dryRun=All", namespace.name);
+    let path = format!(
+        "/apis/resource.k8s.io/v1/namespaces/{}/{resource}?dryRun=All",
+        namespace.name
+    );
     let create = ["kubectl", "create", "--raw", &path, "-f", "-"];
     let error = cluster.script(&create, &object).err();
     error.map(|error| format!("{error:#}"))
@@ -115,14 +137,30 @@ fn the_api_server_has_the_plugins_verdict_about_each_config() -> Result<()> {
     let mut wrong = Vec::new();
     for gates in gates {
         let _policies = Policies::enforce(&cluster, &namespace, gates)?;
-        for case in cases.iter().filter(|case| case.gates == gates) {
+        let cases = || cases.iter().filter(|case| case.gates == gates);
+        let right: Vec<&str> = cases()
+            .filter(|it| it.about.is_none())
+            .map(|it| it.config.as_str())
+            .collect();
+        for (number, case) in cases().enumerate() {
+            // A mistake is found among as many right configs as a claim can have.
+            let others = if case.about.is_some() { CONFIGS - 1 } else { 0 };
+            let mut configs: Vec<_> = right
+                .iter()
+                .copied()
+                .cycle()
+                .skip(number)
+                .take(others)
+                .collect();
+            configs.push(&case.config);
             for resource in RESOURCES {
-                let refused = refused(&cluster, &namespace, resource, &[&case.config]);
+                let refused = refused(&cluster, &namespace, resource, &configs);
                 let is_right = match (&refused, &case.about) {
                     (None, about) => about.is_none() || case.policy_accepts,
                     (Some(text), Some(about)) => {
                         let message = text.split("denied request: ").last();
-                        message.is_some_and(|it| it.contains(about.as_str())) && !case.policy_accepts
+                        message.is_some_and(|it| it.contains(about.as_str()))
+                            && !case.policy_accepts
                     }
                     (Some(_), None) => false,
                 };

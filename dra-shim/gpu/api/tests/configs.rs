@@ -23,13 +23,23 @@ fn each_config_has_the_verdict_of_the_table() {
     let cases: Vec<BTreeMap<&str, &RawValue>> = serde_json::from_str(TABLE).unwrap();
     assert!(cases.len() > 100, "only {} cases", cases.len());
     for case in cases {
-        let text = |field| case.get(field).map(|it| serde_json::from_str::<&str>(it.get()).unwrap());
+        let text = |field| {
+            case.get(field)
+                .map(|it| serde_json::from_str::<&str>(it.get()).unwrap())
+        };
         let config = case["config"].get();
         let found = check(config, text("gates").unwrap_or(ALL_GATES)).err();
-        assert_eq!(found.as_ref().map(ConfigError::code), text("error"), "{config}");
+        assert_eq!(
+            found.as_ref().map(ConfigError::code),
+            text("error"),
+            "{config}"
+        );
         if let Some(error) = found {
             let message = format!("{error}; {}", error.hint());
-            assert!(message.contains(text("about").unwrap()), "{config}: {message}");
+            assert!(
+                message.contains(text("about").unwrap()),
+                "{config}: {message}"
+            );
         }
     }
 }
