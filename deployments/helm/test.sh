@@ -264,8 +264,8 @@ for text in 'resourceNames: [compute-domain.nvidia.com, gpu.nvidia.com]' 'object
     "variables.slice.spec.driver in ['compute-domain.nvidia.com', 'gpu.nvidia.com']" 'name: gpu-metrics' 'port: gpu-metrics' 'replacement: imex-dra-gpu-plugin'; do
     contains "$text" beside
 done
-# req: CHART-5
-[ "$(grep -c 'variables.gpuConfigs.all' "$scratch/beside.yaml")" = 6 ] || fail "configs of GPUs are not checked in claims and templates"
+# req: CHART-5, CHART-27
+[ "$(grep -c 'variables.gpuUnknownFields.all' "$scratch/beside.yaml")" = 2 ] || fail "configs of GPUs are not checked in claims and templates"
 lacks 'gpu.nvidia.com|mig.nvidia.com|gpuConfigs' without
 # GPUs alone: no object of ComputeDomains, and their settings have no effect. The only Job runs a program of the image.
 golden gpus "${gpus[@]}" --set resources.computeDomains.enabled=false

@@ -29,6 +29,8 @@ mod an_unprivileged_plugin_prepares_claims;
 mod an_update_of_imex_daemons_waits_for_jobs;
 mod an_upgrade_brings_the_crd_and_keeps_channels;
 mod channel0_reaches_the_pods_of_a_domain;
+mod claims_of_two_namespaces_share_a_gpu;
+mod configs_of_gpus_are_refused_at_creation;
 mod daemons_of_the_go_driver_go_when_their_domain_is_unused;
 mod doctor_finds_a_healthy_node_healthy;
 mod domains_form_on_imex_daemons_that_run_already;
