@@ -2,6 +2,7 @@
 //! of them claims have.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use tokio::time::timeout;
 /// Where kubelet and device plugins have their sockets. In kubelet, too, this is a constant.
 const SOCKETS: &str = "/var/lib/kubelet/device-plugins";
 
-/// Limit for a connection to a local socket. A plugin whose queue is full is there.
+/// Limit for a connection to a local socket.
 const CONNECT: Duration = Duration::from_secs(1);
 
 /// What to do beside NVIDIA's device plugin.
@@ -56,10 +57,11 @@ impl DevicePluginSockets {
     }
 }
 
+/// A plugin that hangs is there: its queue fills up, and then a connection would have to wait.
 async fn is_served(socket: &Path) -> bool {
     match timeout(CONNECT, UnixStream::connect(socket)).await {
-        Ok(connected) => connected.is_ok(),
-        Err(_) => true,
+        Ok(Err(error)) => error.kind() == ErrorKind::WouldBlock,
+        Ok(Ok(_)) | Err(_) => true,
     }
 }
 
@@ -87,6 +89,11 @@ mod tests {
         let mig = serve("nvidia-mig-1g.10gb.sock");
         let both = ["nvidia-gpu.sock", "nvidia-mig-1g.10gb.sock"];
         assert_eq!(sockets.served().await, both.map(str::to_owned).into());
+
+        // It hangs, and its queue of connections is full.
+        for _ in 0..1000 {
+            assert_eq!(sockets.served().await, both.map(str::to_owned).into());
+        }
 
         // As after kill -9: the sockets stay.
         drop((kubelet, another, gpus, mig));

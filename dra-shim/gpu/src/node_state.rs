@@ -192,7 +192,7 @@ impl NodeState {
 /// What is wrong with a device that is gone.
 pub(crate) fn gone_message(held: &HeldDevice) -> String {
     format!(
-        "{} does not exist any more: the driver does not list {}",
+        "{} ({}) does not exist any more: it was removed, or the MIG mode of its GPU was changed",
         held.name, held.uuid
     )
 }

@@ -183,8 +183,9 @@ fn a_device_that_is_gone_is_unhealthy_also_if_another_one_has_its_name() {
         })
         .into();
     let gone = |name: &str| {
-        let message =
-            format!("{name} does not exist any more: the driver does not list MIG-{name}");
+        let message = format!(
+            "{name} (MIG-{name}) does not exist any more: it was removed, or the MIG mode of its GPU was changed"
+        );
         (name.to_owned(), false, message)
     };
     let healthy = ("gpu-1".to_owned(), true, String::new());

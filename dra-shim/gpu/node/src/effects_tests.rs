@@ -284,6 +284,17 @@ fn a_journal_that_cannot_be_read_is_reported_and_blocks_nothing() {
     assert!(disks.gpus.changed().is_empty());
 }
 
+// req: GPU-63
+#[test]
+fn a_journal_that_is_no_file_is_reported_and_blocks_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("x.json")).unwrap();
+    let dir = durable_file::OsDir::open(dir.path()).unwrap();
+    let (journals, unreadable) = super::read_all(&dir).unwrap();
+    assert!(journals.is_empty());
+    assert!(unreadable[0].starts_with("x.json: "), "{unreadable:?}");
+}
+
 /// Random calls of one process that is killed in the middle of some, while the GPUs fail now and then. A model knows
 /// what the scheduler has allocated: each GPU to one claim.
 struct Run {

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use dra_checkpoint::ClaimRef;
+use dra_common::error_chain;
 use durable_file::Dir;
 use gpu_api::TimeSlice;
 use serde::{Deserialize, Serialize};
@@ -135,14 +136,19 @@ pub(super) fn read_all(dir: &dyn Dir) -> Result<Journals, durable_file::Error> {
         let Some(uid) = name.strip_suffix(SUFFIX) else {
             continue; // a lock
         };
-        let Some(text) = dir.read(&name)? else {
-            continue; // removed meanwhile
+        let decoded = match dir.read(&name) {
+            Ok(Some(text)) => JournalFile::decode(uid, &text),
+            Ok(None) => continue, // removed meanwhile
+            Err(error) => Err(error_chain(&error)),
         };
-        match JournalFile::decode(uid, &text) {
+        match decoded {
             Ok(journal) => {
                 journals.insert(uid.to_owned(), journal);
             }
-            Err(reason) => unreadable.push(format!("{name}: {reason}")),
+            // One such file must not keep the other claims from their end.
+            Err(reason) => unreadable.push(format!(
+                "{name}: {reason}; remove this file when claim {uid} is gone"
+            )),
         }
     }
     Ok((journals, unreadable))
