@@ -1,5 +1,6 @@
 //! GPU plugin benchmark: the time from the plugin's start until its slices are published, the times of kubelet's
-//! calls beside their floors, the process's memory and its requests. With another program, also that program's.
+//! calls beside their floors, the process's memory and its requests, and with health checks also the time from an XID
+//! to its taint, and the CPU time. With another program, also that program's.
 //!
 //! ```text
 //!   kubelet's part  ── gRPC ──► gpu-kubelet-plugin ──► API server (audit log), disk, tmpfs
@@ -27,6 +28,7 @@ use kube::Client;
 use tokio::runtime::Builder;
 
 use self::block::{Bench, Measured};
+use self::objects::Claims;
 use self::program::Program;
 use self::slices::Slices;
 use crate::accounts::{self, Account};
@@ -73,7 +75,7 @@ pub(crate) fn run(out: &mut impl Write, args: &Args, rounds: usize) -> anyhow::R
         let prepared = accounts::prepare(&client, []).await;
         prepared.context("the cluster must be new")?;
         let account = Account::create(&client, "plugin", scratch.path()).await?;
-        anyhow::Ok((account, objects::create_claims(&client, &args.node).await?))
+        anyhow::Ok((account, Claims::create(&client, &args.node).await?))
     })?;
     let own = match &args.plugin {
         Some(path) => path.clone(),

@@ -86,20 +86,20 @@ impl GpuNode {
         GpuPlugin::start(&self.cluster, NODE, &self.host.path(""), &self.hook, args)
     }
 
-    /// Starts NVIDIA's plugin, a program that the caller has. It reads the host's `/sys`, so it gets the mock's in a
-    /// mount namespace of its own.
+    /// Starts NVIDIA's plugin, a program that the caller has, with more arguments, separated by spaces. It reads the
+    /// host's `/sys` and `/proc/driver`, so it gets the mock's in a mount namespace of its own.
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn start_nvidias(&self, program: &Path) -> Result<GpuPlugin> {
+    pub fn start_nvidias(&self, program: &Path, args: &str) -> Result<GpuPlugin> {
         let host = self.host.path("");
         let host = host.display();
         let command = format!(
             "exec unshare --mount sh -c 'echo $$ >{PID}; mount --make-rprivate /
-             mount --bind {host}/sys /sys; export ALT_PROC_DEVICES_PATH={host}/proc/devices
+             mount --bind {host}/sys /sys; mount --bind {host}/proc/driver /proc/driver; export ALT_PROC_DEVICES_PATH={host}/proc/devices
              exec {program} --node-name node{NODE} --image-name none --cdi-root /etc/cdi \
              --nvidia-driver-root {host} --container-driver-root {host} \
-             --nvidia-cdi-hook-path {hook}' >>{LOG} 2>&1",
+             --nvidia-cdi-hook-path {hook} {args}' >>{LOG} 2>&1",
             program = program.display(),
             hook = self.hook.display(),
         );

@@ -6,22 +6,27 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{c_uint, c_ulonglong};
+use std::os::fd::AsFd as _;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nvml_wrapper_sys::bindings::{
     nvmlDevice_t, nvmlEventData_t, nvmlEventSet_t,
     nvmlReturn_enum_NVML_ERROR_INVALID_ARGUMENT as INVALID_ARGUMENT,
-    nvmlReturn_enum_NVML_ERROR_TIMEOUT as TIMEOUT, nvmlReturn_t,
+    nvmlReturn_enum_NVML_ERROR_TIMEOUT as TIMEOUT, nvmlReturn_enum_NVML_ERROR_UNKNOWN as UNKNOWN,
+    nvmlReturn_t,
 };
 
+use crate::config;
 use crate::events::{self, Event};
 use crate::session;
 use crate::write::{Outcome, code, put};
 
-/// How often a wait checks the file.
-const TICK: Duration = Duration::from_millis(10);
+/// How often a wait checks the files even if none beside the configuration changes: their directory may be moved.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// An event set.
 struct EventSet {
@@ -122,6 +127,7 @@ pub(crate) unsafe extern "C" fn nvmlEventSetWait_v2(
 unsafe fn wait(set: nvmlEventSet_t, data: *mut nvmlEventData_t, timeout: Duration) -> Outcome {
     let call = session::begin_wait("nvmlEventSetWait_v2")?;
     let end = Instant::now() + timeout;
+    let changes = watch_files().ok_or(UNKNOWN)?;
     loop {
         let next = on_set(set, |it| it.as_mut().and_then(EventSet::next))?;
         if let Some(event) = next {
@@ -135,12 +141,24 @@ unsafe fn wait(set: nvmlEventSet_t, data: *mut nvmlEventData_t, timeout: Duratio
             // SAFETY: the contract of this function.
             return unsafe { put(value, data, call.misbehaviour()) };
         }
-        if Instant::now() >= end {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
             return Err(TIMEOUT);
         }
-        std::thread::sleep(TICK);
+        let left = PollTimeout::try_from(left.min(CHECK_EVERY)).unwrap_or(PollTimeout::ZERO);
+        // Both fail only if a signal interrupts them.
+        let _ = poll(&mut [PollFd::new(changes.as_fd(), PollFlags::POLLIN)], left);
+        let _ = changes.read_events();
         call.check()?;
     }
+}
+
+/// Becomes readable when a file beside the configuration changes. As with the driver, a wait costs no CPU.
+fn watch_files() -> Option<Inotify> {
+    let changes = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK).ok()?;
+    let flags = AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_MOVE | AddWatchFlags::IN_DELETE;
+    changes.add_watch(&config::beside(".")?, flags).ok()?;
+    Some(changes)
 }
 
 // === impl EventSet ===

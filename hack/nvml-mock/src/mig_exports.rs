@@ -9,9 +9,11 @@ use std::ptr;
 
 use gpu_inventory::{Fact, MigDevice, MigFacts};
 use nvml_wrapper_sys::bindings::{
-    nvmlComputeInstance_t, nvmlComputeInstanceInfo_t, nvmlComputeInstancePlacement_t, nvmlDevice_t,
-    nvmlGpuInstance_t, nvmlGpuInstanceInfo_t, nvmlGpuInstancePlacement_t,
-    nvmlGpuInstanceProfileInfo_t, nvmlReturn_enum_NVML_ERROR_INVALID_ARGUMENT as INVALID_ARGUMENT,
+    nvmlComputeInstance_t, nvmlComputeInstanceInfo_t, nvmlComputeInstancePlacement_t,
+    nvmlComputeInstanceProfileInfo_t, nvmlDevice_t, nvmlGpuInstance_t, nvmlGpuInstanceInfo_t,
+    nvmlGpuInstancePlacement_t, nvmlGpuInstanceProfileInfo_t,
+    nvmlReturn_enum_NVML_ERROR_INSUFFICIENT_SIZE as INSUFFICIENT_SIZE,
+    nvmlReturn_enum_NVML_ERROR_INVALID_ARGUMENT as INVALID_ARGUMENT,
     nvmlReturn_enum_NVML_ERROR_NOT_FOUND as NOT_FOUND,
     nvmlReturn_enum_NVML_ERROR_NOT_SUPPORTED as NOT_SUPPORTED, nvmlReturn_t,
 };
@@ -22,6 +24,9 @@ use crate::write::{Outcome, code, put};
 
 /// Bits of a handle: the GPU's index + 1, below it the MIG device's index + 1. So the handle of a GPU has no high bits.
 const GPU_BITS: u32 = 16;
+
+/// The slices of the profiles of compute instances, by their index in `nvml.h`.
+const COMPUTE_SLICES: [u32; 9] = [1, 2, 3, 4, 7, 8, 6, 1, 7];
 
 /// Splits the handle of a MIG device, or of its instances, into the indices of GPU and MIG device.
 pub(crate) fn split<T>(handle: *mut T) -> Option<(usize, usize)> {
@@ -251,6 +256,99 @@ unsafe fn profile_info(
         jpegCount: found.jpeg_engines,
         ofaCount: found.ofa_engines,
         memorySizeMB: found.memory_mib,
+    };
+    // SAFETY: the contract of this function.
+    unsafe { put(value, info, call.misbehaviour) }
+}
+
+/// Counts or writes where GPU instances of a profile can be: one beside the other from the first memory slice on.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn nvmlDeviceGetGpuInstancePossiblePlacements_v2(
+    device: nvmlDevice_t,
+    profile_id: c_uint,
+    placements: *mut nvmlGpuInstancePlacement_t,
+    count: *mut c_uint,
+) -> nvmlReturn_t {
+    // SAFETY: the contract of this module.
+    code(unsafe { possible_placements(device, profile_id, placements, count) })
+}
+
+/// # Safety
+/// `count` is NULL or valid for reading and writing; `placements` is NULL, or valid for writing as many placements.
+unsafe fn possible_placements(
+    device: nvmlDevice_t,
+    profile_id: c_uint,
+    placements: *mut nvmlGpuInstancePlacement_t,
+    count: *mut c_uint,
+) -> Outcome {
+    let call = session::begin_on_device("nvmlDeviceGetGpuInstancePossiblePlacements_v2", device)?;
+    let profiles = known(&mig(&call)?.profiles)?;
+    let whole = profiles.iter().map(|it| it.info.memory_mib).max();
+    let found = profiles.iter().find(|it| it.info.id == profile_id);
+    let (found, whole) = found.zip(whole).ok_or(INVALID_ARGUMENT)?;
+    // The whole GPU has 8 memory slices.
+    let size = (found.info.memory_mib * 8).div_ceil(whole);
+    let size = c_uint::try_from(size).map_err(|_| INVALID_ARGUMENT)?;
+    if !placements.is_null() {
+        // SAFETY: the contract of this function.
+        if count.is_null() || unsafe { *count } < found.info.instances {
+            return Err(INSUFFICIENT_SIZE);
+        }
+        for instance in 0..found.info.instances {
+            let start = instance * size;
+            // SAFETY: the contract of this function, and the count is large enough.
+            unsafe {
+                placements
+                    .add(instance as usize)
+                    .write(nvmlGpuInstancePlacement_t { start, size });
+            }
+        }
+    }
+    // SAFETY: the contract of this function.
+    unsafe { put(found.info.instances, count, call.misbehaviour) }
+}
+
+/// Writes the profile of compute instances with an index of `nvml.h`, which is its id, too.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn nvmlGpuInstanceGetComputeInstanceProfileInfo(
+    instance: nvmlGpuInstance_t,
+    profile: c_uint,
+    _engine_profile: c_uint,
+    info: *mut nvmlComputeInstanceProfileInfo_t,
+) -> nvmlReturn_t {
+    // SAFETY: the contract of this module.
+    code(unsafe { compute_profile_info(instance, profile, info) })
+}
+
+/// # Safety
+/// `info` is NULL or valid for writing.
+unsafe fn compute_profile_info(
+    instance: nvmlGpuInstance_t,
+    profile: c_uint,
+    info: *mut nvmlComputeInstanceProfileInfo_t,
+) -> Outcome {
+    let (call, _, device) = begin("nvmlGpuInstanceGetComputeInstanceProfileInfo", instance)?;
+    let profiles = known(&mig(&call)?.profiles)?;
+    let whole = profiles
+        .iter()
+        .find(|it| it.info.id == device.gpu_instance.profile);
+    let whole = whole.ok_or(NOT_FOUND)?.info;
+    let slices = COMPUTE_SLICES
+        .get(profile as usize)
+        .ok_or(INVALID_ARGUMENT)?;
+    if *slices > whole.slices {
+        return Err(NOT_SUPPORTED);
+    }
+    let value = nvmlComputeInstanceProfileInfo_t {
+        id: profile,
+        sliceCount: *slices,
+        instanceCount: whole.slices / slices,
+        multiprocessorCount: whole.multiprocessors * slices / whole.slices,
+        sharedCopyEngineCount: whole.copy_engines,
+        sharedDecoderCount: whole.decoders,
+        sharedEncoderCount: whole.encoders,
+        sharedJpegCount: whole.jpeg_engines,
+        sharedOfaCount: whole.ofa_engines,
     };
     // SAFETY: the contract of this function.
     unsafe { put(value, info, call.misbehaviour) }

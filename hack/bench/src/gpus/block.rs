@@ -7,16 +7,19 @@ use anyhow::{bail, ensure};
 use kube::Client;
 use tokio::runtime::Runtime;
 
-use super::objects::{FEW, MANY};
+use super::objects::{Claims, FEW, MANY};
 use super::program::{GPUS, MANY_GPUS, Program};
 use super::slices::Slices;
 use crate::audit::{AuditLog, Requests};
-use crate::dra_proto as proto;
 use crate::plugin::report::Row;
 use crate::plugin::{Call, Calls, Plugin};
+use crate::proc;
 
 /// The calls that kubelet makes for a pod.
 const CALLS: [Call; 2] = [Call::Prepare, Call::Unprepare];
+
+/// The time between two XIDs. Within it, a plugin has published the first one and waits for the second one.
+const XID_EVERY: Duration = Duration::from_secs(2);
 
 /// The time without requests after which a plugin has nothing left to do.
 const QUIET: Duration = Duration::from_secs(2);
@@ -31,7 +34,7 @@ pub(super) struct Bench<'a> {
     pub(super) audit: AuditLog,
     /// The plugin's user in the audit log.
     pub(super) user: String,
-    pub(super) claims: &'a [proto::Claim],
+    pub(super) claims: &'a Claims,
     pub(super) starts: usize,
     pub(super) rounds: usize,
     pub(super) idle: Duration,
@@ -48,6 +51,12 @@ pub(super) struct Measured {
     pub(super) restart_writes: u64,
     pub(super) idle: Duration,
     pub(super) idle_requests: u64,
+    /// With health checks, as long.
+    pub(super) monitored_requests: u64,
+    /// The CPU time of the plugin and its children meanwhile.
+    pub(super) monitored_cpu: Duration,
+    /// From an XID until its taint is published.
+    pub(super) taints: Vec<Duration>,
     pub(super) pods: usize,
     /// To prepare and unprepare their claims.
     pub(super) pod_requests: u64,
@@ -87,6 +96,35 @@ impl Bench<'_> {
         let kib = plugin.memory()?.anonymous;
         measured.registered_kib = measured.registered_kib.max(kib);
         self.calls(&plugin, measured)?;
+        plugin.terminate()?;
+        self.monitored(program, measured)
+    }
+
+    /// With health checks and shares.
+    fn monitored(&mut self, program: &Program, measured: &mut Measured) -> anyhow::Result<()> {
+        let started = self.slices.start(GPUS, || program.start_monitored());
+        let (mut plugin, _) = self.runtime.block_on(started)?;
+        plugin.until_listens()?;
+        self.settle()?;
+        let cpu = proc::cpu_with_children(plugin.pid())?;
+        thread::sleep(self.idle);
+        let until = proc::cpu_with_children(plugin.pid())?;
+        measured.monitored_cpu += until.saturating_sub(cpu);
+        measured.monitored_requests += self.requests()?.requests_without_lease();
+
+        let shares = &self.claims.shares;
+        let calls = Calls::new(self.runtime, &self.client, shares, &plugin, self.pause)?;
+        calls.hold(0..FEW)?;
+        let row = calls.compare("Prepare of a share / of a GPU", FEW, self.rounds)?;
+        measured.add_rows(vec![row]);
+        calls.release(FEW)?;
+
+        for gpu in 0..GPUS {
+            thread::sleep(XID_EVERY);
+            let device = format!("gpu-{gpu}");
+            let tainted = self.slices.tainted(&device, || program.xid(gpu));
+            measured.taints.push(self.runtime.block_on(tainted)?);
+        }
         plugin.terminate()
     }
 
@@ -114,7 +152,8 @@ impl Bench<'_> {
     }
 
     fn calls(&mut self, plugin: &Plugin, measured: &mut Measured) -> anyhow::Result<()> {
-        let calls = Calls::new(self.runtime, &self.client, self.claims, plugin, self.pause)?;
+        let claims = &self.claims.whole;
+        let calls = Calls::new(self.runtime, &self.client, claims, plugin, self.pause)?;
         calls.hold(0..FEW)?;
         let mut rows = calls.rows(&CALLS, FEW, self.rounds)?;
         calls.release(FEW)?;
@@ -168,12 +207,13 @@ impl Measured {
             // The limit is that of the ComputeDomain plugin.
             row.cpu = None;
         }
-        if self.rows.is_empty() {
-            self.rows = rows;
-            return;
-        }
-        for (all, later) in self.rows.iter_mut().zip(rows) {
-            all.rounds.extend(later.rounds);
+        for row in rows {
+            let is_it =
+                |it: &&mut Row| it.operation == row.operation && it.prepared == row.prepared;
+            match self.rows.iter_mut().find(is_it) {
+                Some(all) => all.rounds.extend(row.rounds),
+                None => self.rows.push(row),
+            }
         }
     }
 }

@@ -12,6 +12,10 @@ use crate::table::verdict;
 const START_MS: f64 = 300.0;
 /// The limit of anonymous memory.
 const MEMORY_MIB: f64 = 8.0;
+/// The limit for the time from an XID until its taint is published, in ms.
+const TAINT_MS: f64 = 300.0;
+/// The limit of the CPU time with health checks, in percent of a core.
+const CPU_PERCENT: f64 = 0.1;
 
 struct Figure {
     what: String,
@@ -56,6 +60,8 @@ fn figures(measured: &Measured) -> Vec<Figure> {
         let what = format!("{}; {} prepared; median, ms", row.operation, row.prepared);
         figure(what, ms(row.rounds.wall(50)), None)
     });
+    let taint = |percent| ms(percentile(measured.taints.iter().copied(), percent));
+    let idle = measured.idle.as_secs();
     let mut all = vec![
         figure(
             format!("exec to slices, median of {}, ms", measured.starts.len()),
@@ -69,8 +75,31 @@ fn figures(measured: &Measured) -> Vec<Figure> {
             Some(0.0),
         ),
         figure(
-            format!("API requests in {} idle seconds", measured.idle.as_secs()),
+            format!("API requests in {idle} idle seconds"),
             measured.idle_requests as f64,
+            None,
+        ),
+        figure(
+            "the same with health checks".to_owned(),
+            measured.monitored_requests as f64,
+            Some(0.0),
+        ),
+        figure(
+            "CPU of plugin and children meanwhile, % of a core".to_owned(),
+            100.0 * measured.monitored_cpu.as_secs_f64() / measured.idle.as_secs_f64(),
+            Some(CPU_PERCENT),
+        ),
+        figure(
+            format!(
+                "XID to taint in the slice, median of {}, ms",
+                measured.taints.len()
+            ),
+            taint(50),
+            Some(TAINT_MS),
+        ),
+        figure(
+            "XID to taint in the slice, slowest, ms".to_owned(),
+            taint(100),
             None,
         ),
         figure(

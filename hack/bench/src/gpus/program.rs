@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context;
-use gpu_inventory::Inventory;
+use gpu_inventory::{Fact, Inventory};
 use mock_host::{MockHost, repeated};
+use serde_json::json;
 
 use super::objects::DRIVER;
 use crate::accounts::Account;
@@ -19,6 +20,15 @@ pub(super) const GPUS: usize = 8;
 /// The number of GPUs in a host for many claims.
 pub(super) const MANY_GPUS: usize = 72;
 
+/// The options of a plugin that follows the health of GPUs and publishes them for several claims.
+const MONITORED: [&str; 2] = [
+    "--feature-gates=NVMLDeviceHealthCheck=true,ConsumableShares=true",
+    "--consumable-shares=10",
+];
+
+/// The recovery action of a GPU that needs a reset.
+const RESET: u32 = 1;
+
 /// Never run: no container starts.
 const HOOK: &str = "/usr/bin/nvidia-cdi-hook";
 
@@ -29,6 +39,8 @@ pub(super) struct Program {
     kubeconfig: PathBuf,
     /// Its hosts, in which the program may change files, and its output.
     dir: PathBuf,
+    /// The usual one.
+    host: MockHost,
 }
 
 // === impl Program ===
@@ -42,30 +54,44 @@ impl Program {
         account: &Account,
         dir: &Path,
     ) -> anyhow::Result<Self> {
-        let nvml = std::env::current_exe()?.with_file_name("libnvml_mock.so");
-        let program = Self {
+        let dir = dir.join(name);
+        host(&dir, MANY_GPUS)?;
+        Ok(Self {
             name,
             path: path.to_owned(),
             node: node.to_owned(),
             kubeconfig: account.kubeconfig.clone(),
-            dir: dir.join(name),
-        };
-        for gpus in [GPUS, MANY_GPUS] {
-            let host = program.host(gpus);
-            fs::create_dir_all(&host)?;
-            let inventory = inventory(gpus)?;
-            let version = inventory.driver.module.known();
-            let version = version.context("the inventory has no driver version")?;
-            // No container starts, so any file will do for libcuda.
-            MockHost::new(&host, &inventory, &nvml).install_cuda(&nvml, version);
-        }
-        Ok(program)
+            host: host(&dir, GPUS)?,
+            dir,
+        })
     }
 
     /// Starts it on its host with this number of GPUs.
     pub(super) fn start(&self, gpus: usize) -> anyhow::Result<Plugin> {
-        let host = self.host(gpus);
+        self.start_with(gpus, &[])
+    }
+
+    /// Starts it on its usual host with health checks and shares. Its GPUs need no reset.
+    pub(super) fn start_monitored(&self) -> anyhow::Result<Plugin> {
+        self.host.replace_inventory(&inventory(GPUS)?);
+        self.start_with(GPUS, &MONITORED)
+    }
+
+    /// An XID of a GPU of its usual host. This GPU and those before need a reset.
+    pub(super) fn xid(&self, gpu: usize) -> anyhow::Result<()> {
+        let mut inventory = inventory(GPUS)?;
+        for gpu in inventory.gpus.iter_mut().take(gpu + 1) {
+            gpu.recovery_action = Fact::Known(RESET);
+        }
+        self.host.replace_inventory(&inventory);
+        self.host.event(&json!({"gpu": gpu, "type": 8, "data": 79}));
+        Ok(())
+    }
+
+    fn start_with(&self, gpus: usize, args: &[&str]) -> anyhow::Result<Plugin> {
+        let host = host_dir(&self.dir, gpus);
         let mut command = Command::new(&self.path);
+        command.args(args);
         for (option, path) in [
             ("--nvidia-driver-root", host.clone()),
             ("--container-driver-root", host.clone()),
@@ -78,10 +104,23 @@ impl Program {
         command.env("KUBECONFIG", &self.kubeconfig);
         Plugin::start(DRIVER, command, &self.node, &self.dir.join("log"))
     }
+}
 
-    fn host(&self, gpus: usize) -> PathBuf {
-        self.dir.join(format!("host-{gpus}"))
-    }
+fn host_dir(dir: &Path, gpus: usize) -> PathBuf {
+    dir.join(format!("host-{gpus}"))
+}
+
+fn host(dir: &Path, gpus: usize) -> anyhow::Result<MockHost> {
+    let dir = host_dir(dir, gpus);
+    fs::create_dir_all(&dir)?;
+    let nvml = std::env::current_exe()?.with_file_name("libnvml_mock.so");
+    let inventory = inventory(gpus)?;
+    let version = inventory.driver.module.known();
+    let version = version.context("the inventory has no driver version")?;
+    let host = MockHost::new(&dir, &inventory, &nvml);
+    // No container starts, so any file will do for libcuda.
+    host.install_cuda(&nvml, version);
+    Ok(host)
 }
 
 /// A host with this number of H100.

@@ -1,11 +1,11 @@
 //! The slices of the node's GPUs.
 
 use std::collections::BTreeMap;
-use std::pin::pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use futures_util::TryStreamExt as _;
+use futures_util::stream::BoxStream;
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::resource::v1::ResourceSlice;
 use kube::api::{DeleteParams, ListParams};
 use kube::runtime::watcher::{self, Event, watcher};
@@ -17,6 +17,8 @@ use crate::plugin::Plugin;
 
 /// The limit for the time from exec until the slices are published.
 const GIVE_UP: Duration = Duration::from_secs(60);
+
+type Events = BoxStream<'static, Result<Event<ResourceSlice>, watcher::Error>>;
 
 pub(super) struct Slices {
     api: Api<ResourceSlice>,
@@ -45,28 +47,45 @@ impl Slices {
         self.api
             .delete_collection(&DeleteParams::default(), &ours)
             .await?;
-        let config = watcher::Config::default().fields(&self.fields);
-        let mut events = pin!(watcher(self.api.clone(), config));
+        let mut events = self.watch().await?;
         let mut published = BTreeMap::new();
-        // The watch runs before the measurement starts.
-        while !matches!(events.try_next().await?, Some(Event::InitDone)) {}
         let plugin = start()?;
         let all = async {
             while published.values().sum::<usize>() != devices {
-                match events.try_next().await? {
-                    Some(Event::Apply(slice)) => {
-                        let of_slice = slice.spec.devices.as_ref().map_or(0, Vec::len);
-                        published.insert(slice.name_any(), of_slice);
-                    }
-                    Some(_) => {}
-                    None => bail!("the watch of the slices ended"),
-                }
+                let slice = next(&mut events).await?;
+                let of_slice = slice.spec.devices.as_ref().map_or(0, Vec::len);
+                published.insert(slice.name_any(), of_slice);
             }
-            Ok(plugin.age())
+            Ok::<_, anyhow::Error>(plugin.age())
         };
         let took = timeout(GIVE_UP, all).await;
         let took = took.with_context(|| format!("no slices:\n{}", plugin.printed()))??;
         Ok((plugin, took))
+    }
+
+    /// The time from `cause` until the device gets a taint.
+    pub(super) async fn tainted(
+        &self,
+        device: &str,
+        cause: impl FnOnce() -> anyhow::Result<()>,
+    ) -> anyhow::Result<Duration> {
+        let mut events = self.watch().await?;
+        let began = Instant::now();
+        cause()?;
+        let tainted = async {
+            while !has_taint(&next(&mut events).await?, device) {}
+            Ok(began.elapsed())
+        };
+        let took = timeout(GIVE_UP, tainted).await;
+        took.with_context(|| format!("{device} gets no taint"))?
+    }
+
+    /// A watch that runs, of what changes from now on.
+    async fn watch(&self) -> anyhow::Result<Events> {
+        let config = watcher::Config::default().fields(&self.fields);
+        let mut events = watcher(self.api.clone(), config).boxed();
+        while !matches!(events.try_next().await?, Some(Event::InitDone)) {}
+        Ok(events)
     }
 
     /// The names and resource versions.
@@ -76,4 +95,20 @@ impl Slices {
         let version = |slice: &ResourceSlice| (slice.name_any(), slice.resource_version());
         Ok(slices.iter().map(version).collect())
     }
+}
+
+/// The slice that is created or changed next.
+async fn next(events: &mut Events) -> anyhow::Result<ResourceSlice> {
+    loop {
+        match events.try_next().await? {
+            Some(Event::Apply(slice)) => return Ok(slice),
+            Some(_) => {}
+            None => bail!("the watch of the slices ended"),
+        }
+    }
+}
+
+fn has_taint(slice: &ResourceSlice, device: &str) -> bool {
+    let mut devices = slice.spec.devices.iter().flatten();
+    devices.any(|it| it.name == device && it.taints.as_ref().is_some_and(|it| !it.is_empty()))
 }

@@ -118,6 +118,7 @@ async fn create_claim(
         spec: claim_spec(domain),
         request: "channel",
         device: format!("channel-{}", number + 1),
+        share: None,
         config: json!([
             {"source": "FromClaim", "requests": ["channel"], "opaque": opaque(domain)},
         ]),

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use kube::Client;
 use tokio::runtime::Runtime;
 
@@ -147,6 +147,40 @@ impl<'a> Calls<'a> {
             })
         };
         calls.iter().map(row).collect()
+    }
+
+    /// Measures the Prepare of the last claim beside that of the claim before.
+    pub(crate) fn compare(
+        &self,
+        operation: &'static str,
+        prepared: usize,
+        rounds: usize,
+    ) -> anyhow::Result<Row> {
+        let [held, .., floor, subject] = self.claims else {
+            bail!("there are fewer claims");
+        };
+        let prepare = |claim| {
+            let claims = std::slice::from_ref(claim);
+            let sample = self.sample(|| self.runtime.block_on(self.caller.prepare(claims)))?;
+            self.runtime.block_on(self.caller.unprepare(claims))?;
+            Ok(sample)
+        };
+        let rounds = interleave_samples(
+            rounds,
+            || prepare(subject),
+            || {
+                thread::sleep(self.pause);
+                prepare(floor)
+            },
+        )?;
+        Ok(Row {
+            prepared,
+            checkpoint_bytes: Files::read(self.driver, held)?.checkpoint.len(),
+            operation,
+            rounds,
+            aim: Some(Aim::new(1.0, Duration::from_millis(1))),
+            cpu: None,
+        })
     }
 
     fn measure(&self, call: Call, files: &Files, rounds: usize) -> anyhow::Result<Rounds> {

@@ -20,6 +20,8 @@ pub(crate) struct AllocatedClaim<'a> {
     pub(crate) spec: Value,
     pub(crate) request: &'static str,
     pub(crate) device: String,
+    /// The id of its share, if other claims have shares of the device, too.
+    pub(crate) share: Option<String>,
     /// The configs of the allocation.
     pub(crate) config: Value,
 }
@@ -37,7 +39,7 @@ impl AllocatedClaim<'_> {
             "devices": {
                 "results": [{
                     "request": self.request, "driver": self.driver.0, "pool": self.node,
-                    "device": self.device,
+                    "device": self.device, "shareID": self.share,
                 }],
                 "config": self.config,
             },

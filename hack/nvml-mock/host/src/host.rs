@@ -81,8 +81,8 @@ impl MockHost {
         symlink(format!("libcuda.so.{version}"), dir.join("libcuda.so.1")).unwrap();
     }
 
-    /// Gives the driver root an `nvidia-smi` that sets time slices. It fails if the root has the file
-    /// `nvidia-smi-fails` with an exit code and a text.
+    /// Gives the driver root an `nvidia-smi` that sets time slices and the default compute mode. It fails if the root has
+    /// the file `nvidia-smi-fails` with an exit code and a text.
     pub fn install_smi(&self) {
         let script = r#"#!/bin/sh
 root=${0%/usr/bin/*}
@@ -91,6 +91,7 @@ if [ -e "$root/nvidia-smi-fails" ]; then
     echo "$text"
     exit "$code"
 fi
+[ "$1 $3 $4 $#" = "-i -c DEFAULT 4" ] && exit
 [ "$1 $2 $4 $#" = "compute-policy -i --set-timeslice 5" ] || exit 2
 mkdir -p "$root/time-slices"
 echo "$5" >"$root/time-slices/$3"
