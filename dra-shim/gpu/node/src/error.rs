@@ -175,7 +175,7 @@ impl From<EffectError> for PrepareError {
             EffectError::Journal(error) => Self::Journal {
                 reason: error_chain(&error),
             },
-            other => Self::NotChanged(error_chain(&other)),
+            other @ EffectError::Gpu { .. } => Self::NotChanged(error_chain(&other)),
         }
     }
 }
