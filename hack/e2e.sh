@@ -63,6 +63,9 @@ all=(
     killed_gpu_plugins_give_no_gpu_twice
     time_slices_end_with_their_claims
     an_unhealthy_gpu_is_tainted_until_it_recovers
+    a_changed_mig_layout_is_published_and_its_claims_are_told
+    gpus_are_reported_or_withdrawn_beside_the_device_plugin
+    configs_of_gpus_are_refused_at_creation
     who_may_write_what
     a_service_of_a_host_writes_only_what_is_its_nodes
     the_api_server_accepts_all_that_the_chart_renders
@@ -73,6 +76,7 @@ all=(
     a_workload_lives_through_install_upgrade_rollback_and_uninstall
     the_chart_is_uninstalled_without_its_image
     the_chart_gives_gpus_alone_and_beside_channels
+    claims_of_two_namespaces_share_a_gpu
     objects_of_nvidias_chart_are_left_alone
     gpus_are_refused_beside_nvidias_driver
     a_stopped_host_daemon_is_left_alone

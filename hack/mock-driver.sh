@@ -17,6 +17,7 @@ library
   --driver-version V     580.82.07
   --without SYMBOL       a library without SYMBOL (repeat)
   --no-library           no libnvidia-ml
+  --cuda FILE            the built mock of CUDA (target/debug/libmock_cuda.so), instead of a file with its name
 
 GPUs and fabric (nvml-mock.json)
   --gpus N               number of GPUs (4)
@@ -61,6 +62,7 @@ library=$target_dir/debug/libnvml_mock.so
 version=580.82.07
 without=()
 with_library=yes
+cuda_library=
 gpus=4
 declare -A all=([name]="NVIDIA GB200" [clique]=6ba7b810-9dad-11d1-80b4-00c04fd430c8.1 [state]=completed [status]=0 [health]=0x1aa)
 declare -A one=()
@@ -93,6 +95,7 @@ while [ $# -gt 0 ]; do
         --library) library=$2 ;;
         --driver-version) version=$2 ;;
         --without) without+=("$2") ;;
+        --cuda) cuda_library=$2 ;;
         --gpus) is_number "$2" "$1" && gpus=$2 ;;
         --name | --clique | --state | --status | --health) all[${1#--}]=$2 ;;
         --gpu)
@@ -144,8 +147,8 @@ put_library() {
             drop_symbol "$real.new.$$" "$symbol"
         done
         mv -fT "$real.new.$$" "$real"
-        # An installed driver has CUDA, too. Nothing calls it here.
-        ln -f "$real" "$cuda"
+        # An installed driver has CUDA, too.
+        if [ -n "$cuda_library" ]; then put "$cuda" <"$cuda_library"; else ln -f "$real" "$cuda"; fi
         ln -sfn "$(basename "$real")" "$library_dir/libnvidia-ml.so.1.new.$$"
         mv -fT "$library_dir/libnvidia-ml.so.1.new.$$" "$library_dir/libnvidia-ml.so.1"
     else
@@ -187,7 +190,7 @@ device() {
         completed | in-progress | not-started | not-supported) state=$(json_text "${gpu[state]}") ;;
         *) is_number "${gpu[state]}" state && state=${gpu[state]} ;;
     esac
-    printf '{"name": %s, "uuid": %s, "fabric": {"state": %s, "status": %d, "cluster_uuid": "%s", "clique_id": %s, "health_mask": %d, "health_summary": 1}, "facts": {"pci": "0000:%02x:00.0", "minor": %d}}' \
+    printf '{"name": %s, "uuid": %s, "fabric": {"state": %s, "status": %d, "cluster_uuid": "%s", "clique_id": %s, "health_mask": %d, "health_summary": 1}, "facts": {"pci": "0000:%02x:00.0", "minor": %d, "memory": 85520809984}}' \
         "$(json_text "${gpu[name]}")" "$(json_text "${one[$1:uuid]-$(gpu_uuid "$1")}")" \
         "$state" "${gpu[status]}" "$cluster" "$id" "${gpu[health]}" $(($1 + 1)) "$1"
 }

@@ -65,6 +65,10 @@ cargo_tool() {
     fi
 }
 
+# in_workspace ARGUMENT...: runs tests of the workspace, which the unit tests have built. With -p, cargo would build dozens of
+# crates again, with the features of that package only.
+in_workspace() { cargo test --quiet --locked --workspace --exclude imex-cdi "$@"; }
+
 fast() {
     need_tools cargo cc g++ go shellcheck
     start_beside cluster-programs hack/cluster/build.sh
@@ -141,11 +145,10 @@ fast() {
     deployments/monitoring/test.sh
 
     step "the doctor with a real containerd"
-    CONTAINERD=$programs/bin/containerd cargo test --quiet --locked -p host-doctor --lib -- --ignored containerd_itself
+    CONTAINERD=$programs/bin/containerd in_workspace --lib -- --ignored containerd_itself
 
-    # The unit tests have built both programs.
     step "modes: both programs and the chart"
-    cargo test --quiet --locked --workspace --exclude imex-cdi --test modes -- --ignored
+    in_workspace --test modes -- --ignored
 
     step "packages: each crate alone"
     packaged_crates_build
@@ -196,8 +199,7 @@ cdi_beside_others() {
         export IMEX_REQUIRE_RUNC=1
     fi
     IMEX_REQUIRE_GO=1 cargo test --quiet --locked -p imex-cdi --features oci,nri
-    cargo test --quiet --locked -p cdi-gen --test runc --test gpu_container
-    cargo test --quiet --locked -p nvidia-cdi-hook --test runc
+    in_workspace --test runc --test gpu_container
 }
 
 if [ $# -gt 2 ] || [[ $# = 2 && $1 != --arch ]]; then die "too many arguments; usage: hack/test.sh [--fast | --arch ARCH]"; fi
@@ -207,11 +209,11 @@ case ${1-} in
         fast
         step "connections: loss of the API server"
         need_tools ip nft unshare
-        cargo test --quiet --locked -p daemon-runtime --test dead_peer -- --ignored
+        in_workspace --test dead_peer -- --ignored
         step "faults: the kubelet plugin's system calls fail, its API server fails, it is killed"
         need_tools strace unshare
         # --nocapture prints the tables of faults.
-        cargo test --quiet --locked -p compute-domain-plugin --test faults -- --ignored --nocapture
+        in_workspace --test faults -- --ignored --nocapture
         step "essential tests on a real cluster"
         hack/e2e.sh --must
         step "documentation: commands of the guides"

@@ -117,7 +117,7 @@ renders_as_default --set-string featureGates.HostManagedIMEX=1
 # GPUs are off. What is set for them, as in NVIDIA's values, then has no effect.
 # req: CHART-23
 renders_as_default "${gate[@]}" --set-string resources.gpus.enabled=false --set gpuResourcesEnabledOverride=true,consumableShares=memory,nvidiaCDIHookPath=/hook \
-    --set gpus.extendedResourceName=a/b,kubeletPlugin.metrics.gpuHttpEndpoint=:1,kubeletPlugin.containers.gpus.healthcheckPort=51515
+    --set gpus.extendedResourceName=a/b,gpus.devicePlugin=withdraw,kubeletPlugin.metrics.gpuHttpEndpoint=:1,kubeletPlugin.containers.gpus.healthcheckPort=51515
 
 # The driver-managed mode: one IMEX daemon on each node, which the plugin reads and the controller replaces.
 # req: CHART-21
@@ -264,8 +264,8 @@ for text in 'resourceNames: [compute-domain.nvidia.com, gpu.nvidia.com]' 'object
     "variables.slice.spec.driver in ['compute-domain.nvidia.com', 'gpu.nvidia.com']" 'name: gpu-metrics' 'port: gpu-metrics' 'replacement: imex-dra-gpu-plugin'; do
     contains "$text" beside
 done
-# req: CHART-5
-[ "$(grep -c 'variables.gpuConfigs.all' "$scratch/beside.yaml")" = 6 ] || fail "configs of GPUs are not checked in claims and templates"
+# req: CHART-5, CHART-27
+[ "$(grep -c 'variables.gpuUnknownFields.all' "$scratch/beside.yaml")" = 2 ] || fail "configs of GPUs are not checked in claims and templates"
 lacks 'gpu.nvidia.com|mig.nvidia.com|gpuConfigs' without
 # GPUs alone: no object of ComputeDomains, and their settings have no effect. The only Job runs a program of the image.
 golden gpus "${gpus[@]}" --set resources.computeDomains.enabled=false
@@ -304,6 +304,10 @@ for shares in memory unlimited 10; do
     done
 done
 render "${gpus[@]}" --set consumableShares=disabled >/dev/null || fail "consumableShares=disabled is refused"
+# req: GPU-66
+render "${gpus[@]}" --set gpus.devicePlugin=withdraw >"$scratch/withdraw.yaml"
+grep -A1 'name: BESIDE_DEVICE_PLUGIN' "$scratch/withdraw.yaml" | grep -q 'value: "withdraw"' || fail "the plugin does not get gpus.devicePlugin"
+refuses 'unknown gpus.devicePlugin "off": set report or withdraw' "${gpus[@]}" --set gpus.devicePlugin=off
 render "${gpus[@]}" --set-string 'gpus.health.additionalXidsToIgnore=94\, 95' --set gpus.health.clearAfter=12h >"$scratch/health.yaml"
 for text in 'value: "94, 95"' 'value: "12h"'; do contains "$text" health; done
 refuses 'gpus.health.additionalXidsToIgnore is "94 95": set numbers of XIDs, separated by commas' "${gpus[@]}" --set 'gpus.health.additionalXidsToIgnore=94 95'

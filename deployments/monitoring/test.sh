@@ -60,7 +60,7 @@ expressions() {
 expressions >"$scratch/expressions"
 [ "$(grep -c '^ *- alert: ' "$alerts")" = "$(grep -vc '^dashboard.json' "$scratch/expressions")" ] || fail "not every alert's expression was found"
 [ "$(grep -c '"refId"' dashboard.json)" = "$(grep -c '^dashboard.json' "$scratch/expressions")" ] || fail "not every expression of the dashboard was found"
-tables=("$root/docs/reference/controller-metrics.md" "$root/docs/reference/plugin-metrics.md" "$root/docs/reference/daemon-metrics.md")
+tables=("$root/docs/reference/controller-metrics.md" "$root/docs/reference/plugin-metrics.md" "$root/docs/reference/gpu-plugin-metrics.md" "$root/docs/reference/daemon-metrics.md")
 awk -F '\t' -f metrics.awk "${tables[@]}" "$scratch/expressions" || failed=1
 
 # metrics_of PAGE: the names in its table, one on each line.

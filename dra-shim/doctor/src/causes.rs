@@ -17,6 +17,7 @@ const EXPLAINS: &[&str] = &[
     "driver-library-missing driver-file-unusable: cdi-spec-path-missing",
     "driver-too-old: imex-channel-major-missing nvidia-caps-major-missing host-imex-not-running",
     "imex-channels-disabled imex-channel-major-missing: cdi-spec-stale-major cdi-spec-node-missing",
+    "gpu-of-claim-gone: cdi-spec-node-missing",
     "gpu-not-enumerated gpu-without-driver gpu-other-driver gpu-passed-through: no-gpus",
     // nvidia-modprobe creates the nodes.
     "modify-device-files-off: imex-capability-node-missing cdi-spec-node-missing",
@@ -37,7 +38,7 @@ const EXPLAINS: &[&str] = &[
     // not survive a reboot.
     "plugin-not-registered plugin-not-listening: checkpoint-of-earlier-boot checkpoint-absent \
      checkpoint-set-aside cdi-directory-absent claim-without-spec claim-unknown-to-plugin \
-     claim-unknown-to-kubelet spec-without-claim",
+     claim-unknown-to-kubelet spec-without-claim gpu-change-left",
     "checkpoint-of-earlier-boot: cdi-directory-absent cdi-spec-stale-major claim-without-spec \
      claim-unknown-to-plugin claim-unknown-to-kubelet spec-without-claim spec-of-another-channel",
     "checkpoint-damaged checkpoint-set-aside checkpoint-absent plugin-directory-absent: \

@@ -106,7 +106,7 @@ pub fn diagnose(facts: &Facts, invocation: &Invocation) -> Diagnosis {
         ),
         (
             "claims",
-            claims::check(&facts.claims, &facts.specs, invocation),
+            claims::check(&facts.claims, &facts.specs, &facts.gpus, invocation),
         ),
         (
             "isolation",

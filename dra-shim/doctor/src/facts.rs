@@ -60,8 +60,9 @@ use crate::options::Options;
 
 pub use self::channels::{CapabilityFacts, ChannelFacts, ChannelNode, DriverFileFailure};
 pub use self::claims::checkpoint_file::{
-    CheckpointFacts, CheckpointFile, HeldChannel, RecordFacts, SharedDevice, Unusable,
+    CheckpointFacts, CheckpointFile, HeldChannel, HeldGpu, RecordFacts, SharedDevice, Unusable,
 };
+pub use self::claims::journals::GpuChange;
 pub use self::claims::kubelet_root::{KubeletRootFacts, OtherRoot};
 pub use self::claims::{ClaimFacts, ClaimSpecFiles, KubeletStateFile};
 pub use self::directories::{

@@ -10,7 +10,9 @@ use gpu_api::names::DRIVER_NAME;
 use gpu_api::{ConsumableShares, FeatureGates};
 use kube::core::Duration as KubeDuration;
 
+use crate::device_plugin::BesideDevicePlugin;
 use crate::health::HealthSettings;
+use crate::node_state::PublishSettings;
 
 /// Gives pods GPUs through Dynamic Resource Allocation.
 #[derive(Debug, Parser)]
@@ -47,6 +49,9 @@ pub(crate) struct SettingArgs {
     /// feature gate.
     #[arg(long, env = "CONSUMABLE_SHARES", default_value = "disabled")]
     consumable_shares: String,
+    /// If NVIDIA's device plugin runs on this node, too: report it, or report it and publish no GPU.
+    #[arg(long, env = "BESIDE_DEVICE_PLUGIN", value_enum, default_value_t)]
+    beside_device_plugin: BesideDevicePlugin,
 }
 
 /// The feature gate `NVMLDeviceHealthCheck` enables health checks.
@@ -120,19 +125,23 @@ pub(crate) struct Paths {
 // === impl SettingArgs ===
 
 impl SettingArgs {
-    /// The feature gates, and whether claims share devices.
+    /// The feature gates, and the settings of what is published.
     ///
     /// # Errors
     /// An unknown gate or value, or a value whose gate is off.
     // req: GPU-19, GPU-37
-    pub(crate) fn resolve(&self) -> Result<(FeatureGates, ConsumableShares), StartError> {
+    pub(crate) fn resolve(&self) -> Result<(FeatureGates, PublishSettings), StartError> {
         let gates: FeatureGates = self
             .feature_gates
             .parse()
             .map_err(|error: gpu_api::GateError| StartError::new(&error, error.hint()))?;
         let shares = ConsumableShares::resolve(&self.consumable_shares, &gates)
             .map_err(|error| StartError::new(&error, error.hint()))?;
-        Ok((gates, shares))
+        let settings = PublishSettings {
+            shares,
+            beside_device_plugin: self.beside_device_plugin,
+        };
+        Ok((gates, settings))
     }
 }
 
@@ -199,7 +208,7 @@ mod tests {
         reference::assert_page(page, env!("CARGO_PKG_NAME"), &text);
     }
 
-    fn settings(args: &[&str]) -> Result<(FeatureGates, ConsumableShares), StartError> {
+    fn settings(args: &[&str]) -> Result<(FeatureGates, PublishSettings), StartError> {
         let args = [&["x", "--node-name=n"], args].concat();
         let args = Args::try_parse_from(args).unwrap();
         args.settings.resolve()
@@ -214,7 +223,10 @@ mod tests {
             "--consumable-shares=memory",
             "--feature-gates=ConsumableShares=true",
         ];
-        assert_eq!(settings(&memory).unwrap().1, ConsumableShares::Memory);
+        assert_eq!(
+            settings(&memory).unwrap().1.shares,
+            ConsumableShares::Memory
+        );
         for args in [
             &["--feature-gates=NoSuchGate=true"][..],
             &["--consumable-shares=memory"],

@@ -1,10 +1,13 @@
 //! Keeps what claims have changed on GPUs: changes it again after the driver was loaded again, and undoes what could
 //! not be undone when its claim ended.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use daemon_runtime::{Events, Heartbeat};
-use dra_checkpoint::Damage;
+use dra_checkpoint::{ClaimRef, Damage};
+use dra_common::error_chain;
+use gpu_node::NotRepaired;
 use k8s_openapi::api::core::v1::ObjectReference;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
@@ -30,6 +33,13 @@ pub(crate) struct EffectsKeeper {
     pub(crate) heartbeat: Heartbeat,
 }
 
+/// The prepared claims whose GPUs are changed again.
+#[derive(Debug, Clone)]
+enum Due {
+    All,
+    These(BTreeSet<ClaimRef>),
+}
+
 // === impl EffectsKeeper ===
 
 impl EffectsKeeper {
@@ -41,12 +51,18 @@ impl EffectsKeeper {
     async fn keep(&mut self) {
         let mut reported = Vec::new();
         // The driver may have been loaded while the plugin was down.
-        let mut is_due = true;
+        let mut due = Due::All;
         loop {
             self.heartbeat.beat();
             let has_gpus = self.gpus.borrow_and_update().host.is_some();
-            if has_gpus && let Some(failures) = self.repair(is_due).await {
-                is_due &= !failures.is_empty();
+            if has_gpus && let Some(repaired) = self.repair(due.clone()).await {
+                let failures = match repaired {
+                    Ok(failed) => {
+                        due = Due::These(failed.claims);
+                        failed.reasons
+                    }
+                    Err(error) => vec![error_chain(&error)],
+                };
                 if failures != reported {
                     self.report(&failures);
                     reported = failures;
@@ -54,14 +70,14 @@ impl EffectsKeeper {
             }
             tokio::select! {
                 // A reading has ended: the driver may have been loaded again, or a GPU reset.
-                Ok(()) = self.gpus.changed() => is_due = true,
+                Ok(()) = self.gpus.changed() => due = Due::All,
                 () = sleep(PAUSE) => {}
             }
         }
     }
 
-    /// What fails, one line each. `None`: the claims are not known now.
-    async fn repair(&self, everything: bool) -> Option<Vec<String>> {
+    /// `None`: the claims are not known now.
+    async fn repair(&self, due: Due) -> Option<Result<NotRepaired, durable_file::Error>> {
         let claims = self.shared_claims.get().ok()?;
         if claims.damage() != Damage::None {
             return None;
@@ -69,17 +85,16 @@ impl EffectsKeeper {
         let repair = move || {
             let view = || claims.read_view().unwrap_or_else(|_| claims.view());
             let effects = &claims.devices().effects;
-            if everything {
-                effects.repair(view)
-            } else {
-                effects.undo_ended(view)
-            }
+            effects.repair(view, |claim| match &due {
+                Due::All => true,
+                Due::These(claims) => claims.contains(claim),
+            })
         };
         // A GPU that hangs must not restart the plugin.
         self.heartbeat.idle();
-        let failures = spawn_blocking(repair).await.ok();
+        let repaired = spawn_blocking(repair).await.ok();
         self.heartbeat.beat();
-        failures
+        repaired
     }
 
     fn report(&self, failures: &[String]) {

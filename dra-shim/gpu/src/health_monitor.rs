@@ -1,7 +1,7 @@
 //! Follows the health of GPUs: events from a process that waits for them, and the readings.
 //!
-//! The process that waits holds its GPUs. It lets go of a GPU that may need a reset: it is ended, and started again
-//! without this GPU.
+//! The process that waits holds its GPUs. It lets go of a GPU that may need a reset: another process is started without
+//! this GPU, and this one is ended when the other one waits. So no event is lost in between.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -42,6 +42,9 @@ const UNMONITORED_FROM: u32 = 3;
 /// Number of reports that may wait. The process waits if there are more, and the driver drops events then.
 const WAITING_REPORTS: usize = 64;
 
+/// How long a process is still read that is ended: until the next one waits, and a moment longer.
+const LEAVES_WITHIN: (Duration, Duration) = (Duration::from_secs(2), Duration::from_millis(200));
+
 /// How often the task shows that it lives.
 const BEAT_EVERY: Duration = Duration::from_secs(10);
 
@@ -59,6 +62,8 @@ pub(crate) struct HealthMonitor {
     /// The GPUs whose events are wanted, if nothing keeps us from it.
     wanted: Vec<EventGpu>,
     process: Option<Watched>,
+    /// The process before, and when it is ended.
+    leaving: Option<(Watched, Instant)>,
     /// When the process is started again.
     start_at: Option<Instant>,
     failures: u32,
@@ -106,6 +111,7 @@ impl HealthMonitor {
             load: DriverLoad::default(),
             wanted: Vec::new(),
             process: None,
+            leaving: None,
             start_at: None,
             failures: 0,
             unregistered: None,
@@ -136,7 +142,12 @@ impl HealthMonitor {
                         self.publish(health_reading::now()).await;
                     }
                 }
-                received = next_received(&mut self.process) => self.handle(received).await,
+                received = next_received(self.process.as_mut()) => self.handle(received).await,
+                received = next_received(self.leaving.as_mut().map(|it| &mut it.0)) => {
+                    if self.handle_leaving(received) {
+                        self.publish(health_reading::now()).await;
+                    }
+                }
                 () = sleep_until(wake) => self.publish(health_reading::now()).await,
             }
         }
@@ -178,18 +189,54 @@ impl HealthMonitor {
             self.health.unmonitored(unregistered);
         }
         match received {
-            Received::Report(Report::NoEvent) => {}
-            Received::Report(Report::Event(event)) => self.handle_event(&event, now),
-            Received::Report(Report::RecoveryAction { gpu, action }) => {
-                self.health.action(&gpu, &action, now);
-                if self.health.may_change(now) {
-                    self.monitor.read_now();
-                }
-            }
+            Received::Report(report) => self.handle_report(&report, now),
             Received::Registered(registered) => self.handle_registered(&registered),
             Received::Ended(failure) => self.handle_end(&failure),
         }
         self.publish(now).await;
+    }
+
+    fn handle_report(&mut self, report: &Report, now: Millis) {
+        match report {
+            Report::NoEvent => {}
+            Report::Event(event) => self.handle_event(event, now),
+            Report::RecoveryAction { gpu, action } => {
+                self.health.action(gpu, action, now);
+                if self.health.may_change(now) {
+                    self.monitor.read_now();
+                }
+            }
+        }
+    }
+
+    /// Returns whether something may have changed.
+    fn handle_leaving(&mut self, received: Received) -> bool {
+        match received {
+            Received::Report(report) => {
+                self.handle_report(&report, health_reading::now());
+                true
+            }
+            Received::Registered(_) => false,
+            Received::Ended(_) => {
+                self.leaving = None;
+                false
+            }
+        }
+    }
+
+    /// Ends the process before when it is time, with what it has reported.
+    // req: GPU-47
+    fn end_leaving(&mut self) {
+        let Some((mut process, at)) = self.leaving.take() else {
+            return;
+        };
+        if at > Instant::now() {
+            self.leaving = Some((process, at));
+            return;
+        }
+        while let Ok(Received::Report(report)) = process.received.try_recv() {
+            self.handle_report(&report, health_reading::now());
+        }
     }
 
     fn handle_event(&mut self, event: &GpuEvent, now: Millis) {
@@ -208,6 +255,9 @@ impl HealthMonitor {
     }
 
     fn handle_registered(&mut self, registered: &[Registered]) {
+        if let Some((_, at)) = &mut self.leaving {
+            *at = (*at).min(Instant::now() + LEAVES_WITHIN.1);
+        }
         let failed: BTreeMap<_, _> = registered
             .iter()
             .filter_map(|it| Some((it.gpu.clone(), it.failure.as_ref()?.to_string())))
@@ -277,8 +327,12 @@ impl HealthMonitor {
         if is_right {
             return;
         }
-        // Dropping it ends the process.
-        self.process = None;
+        // If one leaves already, this one has not registered its GPUs yet. Dropping it ends it.
+        if let Some(process) = self.process.take()
+            && self.leaving.is_none()
+        {
+            self.leaving = Some((process, Instant::now() + LEAVES_WITHIN.0));
+        }
         self.start_at = None;
         if !gpus.is_empty() {
             self.process = Some(Watched::start(&self.program, &self.root, gpus));
@@ -290,6 +344,9 @@ impl HealthMonitor {
         if let Some(start_at) = self.start_at {
             at = at.min(start_at);
         }
+        if let Some((_, end_at)) = &self.leaving {
+            at = at.min(*end_at);
+        }
         let now = health_reading::now();
         if let Some(next) = self.health.next_change(now) {
             let after = next.saturating_sub(now);
@@ -300,6 +357,7 @@ impl HealthMonitor {
 
     /// Keeps what a later process needs, then reports what follows from it.
     async fn publish(&mut self, now: Millis) {
+        self.end_leaving();
         self.health.expire(now);
         self.start_if_due();
         self.monitor.read_often(self.health.may_change(now));
@@ -336,7 +394,7 @@ impl HealthMonitor {
 }
 
 /// What the process reports next; never if there is none.
-async fn next_received(process: &mut Option<Watched>) -> Received {
+async fn next_received(process: Option<&mut Watched>) -> Received {
     let Some(process) = process else {
         return std::future::pending().await;
     };

@@ -102,6 +102,24 @@ impl Node {
     }
 }
 
+// req: GPU-44
+#[tokio::test]
+async fn xids_of_all_gpus_at_the_same_time_all_count() {
+    let node = Node::new("h100", &Fact::Absent);
+    let mut running = node.start(GIVE_UP);
+    running.receive_xid(&node, 0, 13).await;
+    let lines = (0..8).map(|gpu| json!({"gpu": gpu, "type": 8, "data": 79}).to_string() + "\n");
+    let events = node.host.path("usr/lib64/nvml-mock.events");
+    let before = std::fs::read_to_string(&events).unwrap();
+    std::fs::write(&events, before + &lines.collect::<String>()).unwrap();
+    for gpu in 0..8 {
+        let expected = Some(("79", Effect::NoSchedule));
+        running.until(node.uuid(gpu), expected).await;
+    }
+    assert_eq!(running.metrics.xids(79), 8);
+    running.stop().await;
+}
+
 // === impl Running ===
 
 impl Running {

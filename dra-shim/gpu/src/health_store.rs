@@ -75,6 +75,10 @@ impl Kept {
     }
 
     fn try_read(data_dir: &Path) -> Result<Self, String> {
+        // At the first start, the checkpoint's store may not have made it yet.
+        if !data_dir.exists() {
+            return Ok(Self::default());
+        }
         let dir = OsDir::open(data_dir).map_err(|error| error_chain(&error))?;
         match dir.read(FILE).map_err(|error| error_chain(&error))? {
             Some(bytes) => serde_json::from_slice(&bytes).map_err(|error| error.to_string()),

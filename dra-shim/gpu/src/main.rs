@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! NVML (in a child), /proc, sysfs ──► monitor ──► node_gpus ──► publish ──► slice, health, conditions, events
-//!                                        │  │ HealthReading         ▲ HealthReport
-//! NVML's events (in a child) ────────────│──┴──► health_monitor ────┘
+//!                                        │  │ HealthReading      ▲  ▲ held_devices, device_plugin
+//! NVML's events (in a child) ────────────│──┴──► health_monitor ─┘ HealthReport
 //!                                        │ HostGpus   │ health, health_store
 //!                                        ▼
 //! kubelet ◄──► dra-kubelet ──► driver ──► gpu-node ──► checkpoint, CDI files, journals
@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod device_plugin;
 mod driver;
 mod effects_keeper;
 mod gpu_devices;
@@ -25,10 +26,12 @@ mod health;
 mod health_monitor;
 mod health_reading;
 mod health_store;
+mod held_devices;
 mod hook;
 mod metrics;
 mod monitor;
 mod node_gpus;
+mod node_state;
 mod nvidia_smi;
 mod publish;
 mod run;

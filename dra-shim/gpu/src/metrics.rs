@@ -12,6 +12,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use crate::device_plugin::BesideDevicePlugin;
 use crate::health::Effect;
 use crate::node_gpus::{DeviceState, NodeGpus};
 
@@ -25,6 +26,11 @@ struct Devices {
 struct Taints {
     key: &'static str,
     effect: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Beside {
+    gpus: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -59,6 +65,8 @@ pub(crate) struct GpuMetrics {
     devices: Family<Devices, Gauge>,
     skipped: Gauge,
     not_restored: Gauge,
+    held_devices_gone: Gauge,
+    device_plugin_sockets: Family<Beside, Gauge>,
     taints: Family<Taints, Gauge>,
     health: HealthMetrics,
 }
@@ -120,6 +128,16 @@ impl GpuMetrics {
             metrics.not_restored.clone(),
         );
         own.register(
+            "held_devices_gone",
+            "GPUs and MIG devices that claims hold and the driver does not list any more",
+            metrics.held_devices_gone.clone(),
+        );
+        own.register(
+            "device_plugin_sockets",
+            "Resources that NVIDIA's device plugin serves on this node, where this plugin's gpus are published or withdrawn",
+            metrics.device_plugin_sockets.clone(),
+        );
+        own.register(
             "device_taints",
             "Taints of published devices by key and effect",
             metrics.taints.clone(),
@@ -141,6 +159,23 @@ impl GpuMetrics {
     pub(crate) fn not_restored(&self, claims: usize) {
         self.not_restored
             .set(i64::try_from(claims).unwrap_or(i64::MAX));
+    }
+
+    /// Sets the number of held devices that are gone.
+    pub(crate) fn held_devices_gone(&self, devices: usize) {
+        self.held_devices_gone
+            .set(i64::try_from(devices).unwrap_or(i64::MAX));
+    }
+
+    /// Sets the number of the device plugin's sockets.
+    pub(crate) fn device_plugin(&self, sockets: usize, setting: BesideDevicePlugin) {
+        let gpus = match setting {
+            BesideDevicePlugin::Report => "published",
+            BesideDevicePlugin::Withdraw => "withdrawn",
+        };
+        self.device_plugin_sockets
+            .get_or_create(&Beside { gpus })
+            .set(i64::try_from(sockets).unwrap_or(i64::MAX));
     }
 
     pub(crate) fn health(&self) -> HealthMetrics {
@@ -194,6 +229,7 @@ mod tests {
         let metrics = GpuMetrics::register(&mut registry);
         metrics.devices(&NodeGpus::default());
         metrics.taints(&DesiredPool::Undecided);
+        metrics.device_plugin(0, BesideDevicePlugin::Report);
         metrics.health().count_xid(79);
         let page = include_str!("../../../docs/reference/gpu-plugin-metrics.md");
         let differences = metrics_table_differences(registry, page);

@@ -1,9 +1,10 @@
 //! What the plugin knows about the node's GPUs, across readings.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gpu_inventory::published::{Attribute, Device, published};
-use gpu_inventory::{Fact, Inventory};
+use gpu_inventory::{Fact, GpuFacts, Inventory};
 use gpu_node::HostGpus;
 
 /// The GPUs of the node, according to the last reading and those before it.
@@ -19,6 +20,10 @@ pub(crate) struct NodeGpus {
     pub(crate) no_driver: Option<String>,
     /// Why GPUs and MIG devices are not published, one line each.
     pub(crate) skipped: Vec<String>,
+    /// UUIDs of GPUs whose MIG devices cannot all be read.
+    pub(crate) unread_mig: BTreeSet<String>,
+    /// Whether there is a GPU whose UUID cannot be read.
+    pub(crate) has_unnamed: bool,
     /// What is wrong with the driver's files, and why containers cannot have devices, one line each.
     pub(crate) problems: Vec<String>,
 }
@@ -59,8 +64,7 @@ impl NodeGpus {
                 host: None,
                 devices: self.all_in(DeviceState::NoDriver),
                 no_driver: Some(reason),
-                skipped: Vec::new(),
-                problems: Vec::new(),
+                ..Self::default()
             };
         }
         let now = published(inventory);
@@ -100,8 +104,17 @@ impl NodeGpus {
                 .into_iter()
                 .map(|it| format!("{}: {}", it.gpu, it.reason))
                 .collect(),
+            unread_mig: unread_mig(inventory),
+            has_unnamed: inventory.gpus.iter().any(is_unnamed),
             problems,
         }
+    }
+
+    /// Whether the driver lists this device, or may have it: what cannot be read is not gone.
+    pub(crate) fn may_have(&self, uuid: &str, gpu: &str) -> bool {
+        self.has_unnamed
+            || self.unread_mig.contains(gpu)
+            || self.devices.iter().any(|it| it.uuid() == Some(uuid))
     }
 
     fn all_in(&self, state: DeviceState) -> Vec<KnownDevice> {
@@ -172,8 +185,26 @@ fn passed_through(inventory: &Inventory, address: Option<&str>) -> bool {
             .pci
             .known()
             .is_some_and(|it| Some(it.to_string().as_str()) == address);
-        is_it && gpu.pci_driver.known().is_some_and(|it| it.contains("vfio"))
+        is_it && has_vfio_driver(gpu)
     })
+}
+
+fn unread_mig(inventory: &Inventory) -> BTreeSet<String> {
+    let is_unread = |gpu: &&GpuFacts| match &gpu.mig {
+        Fact::Known(mig) => mig.devices.iter().any(|it| it.failure().is_some()),
+        Fact::Failed(_) => true,
+        Fact::Absent => false,
+    };
+    let gpus = inventory.gpus.iter().filter(is_unread);
+    gpus.filter_map(|gpu| gpu.uuid.known().cloned()).collect()
+}
+
+fn is_unnamed(gpu: &GpuFacts) -> bool {
+    gpu.uuid.known().is_none() && !has_vfio_driver(gpu)
+}
+
+fn has_vfio_driver(gpu: &GpuFacts) -> bool {
+    gpu.pci_driver.known().is_some_and(|it| it.contains("vfio"))
 }
 
 fn in_mig_mode(inventory: &Inventory, uuid: Option<&str>) -> bool {

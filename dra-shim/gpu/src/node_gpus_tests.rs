@@ -119,3 +119,32 @@ fn a_name_is_never_published_twice() {
     assert_eq!(names.len(), after.devices.len());
     assert!("0000:48:00.0".parse::<PciAddress>().is_ok());
 }
+
+// req: GPU-65
+#[test]
+fn a_device_is_gone_only_if_everything_that_may_be_it_was_read() {
+    let layout = mk_inventory("h100-mig");
+    let gpu = layout.gpus[0].uuid.known().unwrap();
+    let mig = |number: u32| format!("MIG-00000000-0000-5000-8000-{number:012}");
+    let may_have = |change: fn(&mut Inventory)| {
+        let mut inventory = layout.clone();
+        change(&mut inventory);
+        let gpus = next(&NodeGpus::default(), &inventory);
+        gpus.may_have(&mig(9), gpu)
+    };
+    let gpus = next(&NodeGpus::default(), &layout);
+    assert!(gpus.may_have(&mig(1), gpu));
+    assert!(!may_have(|_| {}));
+    assert!(may_have(|it| it.gpus[0].mig = failed()));
+    assert!(!may_have(|it| it.gpus[1].mig = failed()), "another GPU");
+    assert!(may_have(|it| {
+        if let Fact::Known(mig) = &mut it.gpus[0].mig {
+            mig.devices.push(failed());
+        }
+    }));
+    assert!(may_have(|it| it.gpus[1].uuid = failed()));
+    assert!(!may_have(|it| {
+        it.gpus[1].uuid = Fact::Absent;
+        it.gpus[1].pci_driver = Fact::Known("vfio-pci".to_owned());
+    }));
+}

@@ -32,6 +32,8 @@ impl Hardware for NvidiaSmi {
         let args = ["compute-policy", "-i", gpu, "--set-timeslice", &number];
         let mut run = program.command();
         run.args(args);
+        // One that outlives the plugin would change the GPU after a later process has.
+        command::die_with_this_thread(&mut run);
         let output = command::run(run, LIMIT, MAX_OUTPUT);
         let named = |reason: &str| format!("nvidia-smi {}: {reason}", args.join(" "));
         let output = output.map_err(|error| failed(named(&error_chain(&error))))?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use daemon_runtime::{Events, Liveness, Readiness, StartError, signals};
 use dra_kubelet::{DesiredPool, DeviceHealth};
-use gpu_api::{ConsumableShares, FeatureGates, Gate};
+use gpu_api::{FeatureGates, Gate};
 use nvml_session::DriverRoot;
 use plugin_parts::{
     ClaimStatusWriter, InFlight, KubeletParts, Parts, READS_LIMIT, ReportedHolders,
@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::args::{Args, Paths};
+use crate::device_plugin::DevicePluginSockets;
 use crate::driver::GpuDriver;
 use crate::effects_keeper::EffectsKeeper;
 use crate::gpu_devices::{GpuDevices, SharedClaims};
@@ -22,6 +23,7 @@ use crate::health_monitor::HealthMonitor;
 use crate::metrics::GpuMetrics;
 use crate::monitor::GpuMonitor;
 use crate::node_gpus::NodeGpus;
+use crate::node_state::PublishSettings;
 use crate::nvidia_smi::NvidiaSmi;
 use crate::publish::Publisher;
 
@@ -58,14 +60,14 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
         log,
     } = args;
     log.install()?;
-    let (gates, shares) = settings.resolve()?;
+    let (gates, settings) = settings.resolve()?;
     let paths = paths.resolve();
     info!(
         version = env!("CARGO_PKG_VERSION"),
         node = node_name,
         ?paths,
         ?gates,
-        ?shares,
+        ?settings,
         "{PROGRAM} starts"
     );
     warn_of_gates(&gates);
@@ -124,7 +126,7 @@ pub(crate) async fn run(args: Args) -> Result<(), StartError> {
     let keeping = tokio::spawn(keeper.run(shutdown.clone()));
     let publisher = publisher(
         &parts,
-        shares,
+        settings,
         (monitor.subscribe(), faults, seen_to_drop),
         (desired, health),
         gpu_metrics,
@@ -189,7 +191,7 @@ fn faults(checks: Option<&HealthMonitor>) -> watch::Receiver<Option<Arc<HealthRe
 
 fn publisher(
     parts: &Parts<GpuDevices>,
-    shares: ConsumableShares,
+    settings: PublishSettings,
     (gpus, faults, unsupported_fields): (
         watch::Receiver<NodeGpus>,
         watch::Receiver<Option<Arc<HealthReport>>>,
@@ -201,11 +203,12 @@ fn publisher(
     let condition = |name, reason| parts.readiness.add_condition(name, reason);
     Publisher {
         pool: parts.node_name.clone(),
-        shares,
+        settings,
         gpus,
         faults,
         shared_claims: parts.shared_claims.clone(),
         unsupported_fields,
+        device_plugin: DevicePluginSockets::default(),
         desired,
         health,
         ready: condition("gpus", "the GPUs have not been read yet"),

@@ -13,7 +13,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -37,6 +38,9 @@ pub enum Error {
 
 /// Size of one read from a pipe.
 const CHUNK: usize = 4096;
+
+/// How long a killed program may take until it is left alone: it is stuck in the kernel, such as in a driver that hangs.
+const KILLED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Period of the check for an exit, if the program prints nothing.
 const TICK: Duration = Duration::from_millis(10);
@@ -91,7 +95,8 @@ pub fn die_with_this_thread(command: &mut Command) {
 /// The program gets no standard input.
 ///
 /// Blocks. On return, no process of the program's process group is running, so this is not
-/// suitable for programs that start a daemon.
+/// suitable for programs that start a daemon. The exception is a program that is stuck in the kernel: it ends when
+/// the kernel lets it, and this returns a second after the timeout.
 ///
 /// # Errors
 ///
@@ -119,10 +124,13 @@ pub fn run(mut command: Command, timeout: Duration, max_output: usize) -> Result
         }
         wait_for_output(&[&stdout, &stderr], remaining);
     };
-    let status = kill_group(&mut child).map_err(Error::Start)?;
+    // An error (ESRCH) means that the group has no processes.
+    let _ = killpg(pid(&child), Signal::SIGKILL);
     if !exited {
+        reap(child);
         return Err(Error::TimedOut);
     }
+    let status = child.wait().map_err(Error::Start)?;
     Ok(Output {
         status,
         stdout: stdout.output,
@@ -146,11 +154,18 @@ fn has_exited(child: &Child) -> bool {
     }
 }
 
-/// Kills the rest of the process group, then reaps its leader.
-fn kill_group(child: &mut Child) -> io::Result<ExitStatus> {
-    // An error (ESRCH) means that the group has no processes.
-    let _ = killpg(pid(child), Signal::SIGKILL);
-    child.wait()
+/// Reaps a killed child. One that is stuck in the kernel, which does not even end then, is left to a thread.
+fn reap(mut child: Child) {
+    let give_up = Instant::now() + KILLED_WITHIN;
+    while !has_exited(&child) && Instant::now() < give_up {
+        thread::sleep(TICK);
+    }
+    if has_exited(&child) {
+        // It has an exit status, or is not ours any more.
+        let _ = child.wait();
+    } else {
+        thread::spawn(move || child.wait());
+    }
 }
 
 fn wait_for_output(streams: &[&Stream], remaining: Duration) {

@@ -1,6 +1,7 @@
 //! Fixtures: `ComputeDomains`, pods that claim their channel, a broken mock driver, claims and their
 //! traces on a node.
 
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
@@ -462,6 +463,15 @@ pub fn let_hosts_run_imex(is_run: bool) -> Result<()> {
     [1, 2]
         .iter()
         .try_for_each(|node| lay_out_host(*node, &options))
+}
+
+/// Gives the node's mock driver this mock of CUDA, until the driver is laid out again.
+///
+/// # Errors
+/// If the script fails.
+pub fn install_cuda(node: u8, library: &Path) -> Result<()> {
+    let library = library.to_str().context("not UTF-8")?;
+    lay_out_host(node, &["--cuda", library])
 }
 
 fn lay_out_host(node: u8, options: &[&str]) -> Result<()> {

@@ -283,9 +283,19 @@ impl ReleaseGpus {
     /// # Errors
     /// As [`upgrade`].
     pub fn enable(cluster: &Cluster, domains: bool) -> Result<Self> {
+        Self::enable_with(cluster, domains, "disabled")
+    }
+
+    /// As [`enable`](Self::enable), with this value of `consumableShares`.
+    ///
+    /// # Errors
+    /// As [`upgrade`].
+    pub fn enable_with(cluster: &Cluster, domains: bool, shares: &str) -> Result<Self> {
         let gpus = Self(cluster.clone());
         gpus.upgrade(&[
             "resources.gpus.enabled=true",
+            "featureGates.ConsumableShares=true",
+            &format!("consumableShares={shares}"),
             // Containers have their own /proc.
             "kubeletPlugin.containers.gpus.env[0].name=GPU_PROC_PATH",
             "kubeletPlugin.containers.gpus.env[0].value=/driver-root/proc",
@@ -321,6 +331,8 @@ impl Drop for ReleaseGpus {
             "resources.gpus.enabled=false",
             "resources.computeDomains.enabled=true",
             "kubeletPlugin.containers.gpus.env=null",
+            "featureGates.ConsumableShares=null",
+            "consumableShares=",
             &format!("{LABEL_ENABLED}="),
             "guard.override=true",
         ]));
@@ -366,6 +378,25 @@ pub fn published(cluster: &Cluster, node: u8) -> Result<Vec<(String, Vec<String>
 fn listed<'a>(value: &'a Value, path: &str) -> impl Iterator<Item = &'a Value> {
     let list = value.pointer(path).and_then(Value::as_array);
     list.into_iter().flatten()
+}
+
+/// The devices in the status of a pod, with their health. Each id ends with the device's name.
+///
+/// # Errors
+/// If the pod cannot be read.
+pub fn health(
+    cluster: &Cluster,
+    namespace: &Namespace,
+    pod: &str,
+) -> Result<Vec<(String, String)>> {
+    let pod = cluster.json(&["get", "pod", pod, "-n", &namespace.name])?;
+    let path = "/status/containerStatuses/0/allocatedResourcesStatus/0/resources";
+    let devices = pod.pointer(path).and_then(Value::as_array);
+    let devices = devices.into_iter().flatten().filter_map(|it| {
+        let id = it.get("resourceID")?.as_str()?;
+        Some((id.to_owned(), it.get("health")?.as_str()?.to_owned()))
+    });
+    Ok(devices.collect())
 }
 
 /// The classes of GPUs, as the chart makes them.
@@ -453,6 +484,19 @@ pub struct ProbeVolumes {
 }
 
 impl ProbeVolumes {
+    /// Makes the image in this directory.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn make(dir: &Path) -> Result<Self> {
+        let (root, image) = (dir.join("root"), dir.join("image"));
+        fs::create_dir(&root)?;
+        let host = MockHost::new(&root, &inventory("h100")?, library());
+        host.install_cuda(&built("mock-cuda"), DRIVER_VERSION);
+        make_probe_image(&host, &image);
+        Self::new(&image)
+    }
+
     /// The files below `image`, which `mock_host::make_probe_image` has made.
     ///
     /// # Errors

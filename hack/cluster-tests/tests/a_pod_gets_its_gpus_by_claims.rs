@@ -1,14 +1,10 @@
 //! The GPU plugin on a real node with mock GPUs: claims, extended resources, MIG devices; kills and lost GPUs.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use cluster_tests::gpus::{
-    GpuNode, NODE, claim_template, delete_slices, inventory_path, opened, published,
-};
+use cluster_tests::gpus::{GpuNode, NODE, claim_template, delete_slices, opened, published};
 use cluster_tests::{Namespace, wait_until};
-use mock_host::MockHost;
 use serde_json::json;
 
 // req: GPU-31, GPU-33
@@ -70,7 +66,6 @@ fn containers_open_exactly_the_gpus_of_their_claims_also_after_kills() -> Result
 #[ignore = "needs the cluster of hack/e2e.sh"]
 fn a_pod_with_a_mig_claim_opens_the_gpu_of_its_instance_only() -> Result<()> {
     let node = GpuNode::new("h100-mig")?;
-    write_capabilities(&node.host)?;
     let namespace = Namespace::create(&node.cluster, "mig")?;
     let _plugin = node.start()?;
     wait_until(&node.cluster, "MIG devices are published", || {
@@ -103,28 +98,6 @@ fn a_pod_with_a_mig_claim_opens_the_gpu_of_its_instance_only() -> Result<()> {
         ensure!(found && (capabilities, gpus) == (2, 1), "{text}");
         Ok(())
     })
-}
-
-/// The capability files of the instances, as the kernel module has them.
-fn write_capabilities(host: &MockHost) -> Result<()> {
-    let inventory: serde_json::Value =
-        serde_json::from_slice(&fs::read(inventory_path("h100-mig"))?)?;
-    let mut minor = 10;
-    for gpu in inventory["gpus"].as_array().into_iter().flatten() {
-        for device in gpu["mig"]["devices"].as_array().into_iter().flatten() {
-            let instance = format!(
-                "proc/driver/nvidia/capabilities/gpu{}/mig/gi{}",
-                gpu["minor"], device["gpu_instance"]["id"]
-            );
-            let compute = format!("{instance}/ci{}", device["compute_instance"]);
-            for dir in [instance, compute] {
-                let text = format!("DeviceFileMinor: {minor}\nDeviceFileMode: 292\n");
-                host.write(&format!("{dir}/access"), &text);
-                minor += 1;
-            }
-        }
-    }
-    Ok(())
 }
 
 // req: GPU-1, GPU-2, GPU-39

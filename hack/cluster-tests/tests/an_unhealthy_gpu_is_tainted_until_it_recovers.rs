@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use cluster_tests::gpus::{GpuNode, NODE, claim_template};
+use cluster_tests::gpus::{GpuNode, NODE, claim_template, health};
 use cluster_tests::{Cluster, Namespace, fixtures, wait_until};
 use gpu_inventory::{Fact, Inventory};
 use serde_json::{Value, json};
@@ -182,17 +182,4 @@ fn writes(cluster: &Cluster) -> Result<i64> {
     generation
         .and_then(Value::as_i64)
         .context("the slice has no generation")
-}
-
-/// The devices in the status of a pod, with their health.
-fn health(cluster: &Cluster, namespace: &Namespace, pod: &str) -> Result<Vec<(String, String)>> {
-    let pod = cluster.json(&["get", "pod", pod, "-n", &namespace.name])?;
-    let path = "/status/containerStatuses/0/allocatedResourcesStatus/0/resources";
-    let devices = pod.pointer(path).and_then(Value::as_array);
-    let devices = devices.into_iter().flatten().filter_map(|it| {
-        // The end is the name of the device.
-        let id = it.get("resourceID")?.as_str()?;
-        Some((id.to_owned(), it.get("health")?.as_str()?.to_owned()))
-    });
-    Ok(devices.collect())
 }

@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod a_cdi_directory_removed_on_the_host_is_mounted_again;
+mod a_changed_mig_layout_is_published_and_its_claims_are_told;
 mod a_claim_deleted_under_its_running_pod_keeps_the_device;
 mod a_clique_keeps_its_places_whatever_happens_to_its_objects;
 mod a_damaged_checkpoint_is_rebuilt;
@@ -28,12 +29,15 @@ mod an_unprivileged_plugin_prepares_claims;
 mod an_update_of_imex_daemons_waits_for_jobs;
 mod an_upgrade_brings_the_crd_and_keeps_channels;
 mod channel0_reaches_the_pods_of_a_domain;
+mod claims_of_two_namespaces_share_a_gpu;
+mod configs_of_gpus_are_refused_at_creation;
 mod daemons_of_the_go_driver_go_when_their_domain_is_unused;
 mod doctor_finds_a_healthy_node_healthy;
 mod domains_form_on_imex_daemons_that_run_already;
 mod each_domain_has_a_channel_of_its_own;
 mod echo_driver_serves_a_pod;
 mod gpus_are_refused_beside_nvidias_driver;
+mod gpus_are_reported_or_withdrawn_beside_the_device_plugin;
 mod gpus_move_from_nvidias_plugin_and_back;
 mod imex_daemons_with_certificates_connect_to_each_other_only;
 mod killed_and_restarted_components_recover;

@@ -8,12 +8,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use gpu_inventory::Inventory;
+use gpu_inventory::{Fact, Inventory, MigFacts};
 use mock_host::{MockHost, library};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::host::{finding, text};
+use super::prepared_gpus::GpuNode;
 
 /// Far longer than anything takes.
 const GIVE_UP: Duration = Duration::from_secs(60);
@@ -138,6 +139,40 @@ fn a_gpu_that_hangs_is_reported_once_with_its_address() {
     let evidence = text(finding(&report, "nvml-no-answer").unwrap(), "evidence");
     let end = "; GPU 0000:48:00.0: nvmlDeviceGetName did not return within 10 s";
     assert!(evidence.ends_with(end), "{evidence}");
+}
+
+// req: DOCTOR-17
+#[test]
+fn a_gpu_of_a_claim_that_was_switched_to_mig_mode_is_gone() {
+    let Some(place) = Place::new("h100") else {
+        return;
+    };
+    let kubelet = place.host.path("kubelet");
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let plugin = kubelet.join("plugins/gpu.nvidia.com");
+    let node = GpuNode::start(&plugin, &place.host.path("cdi"), boot.trim());
+    node.prepare("22222222-aaaa-4bbb-8ccc-000000000002", "gpu-0");
+    let gone = || {
+        let mut doctor = place.doctor();
+        let output = doctor.arg("--kubelet-root").arg(&kubelet).output().unwrap();
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let found = finding(&report, "gpu-of-claim-gone")?;
+        Some(text(found, "evidence").to_owned())
+    };
+    assert_eq!(gone(), None);
+
+    let inventory = fs::read(place.host.path("usr/lib64/inventory.json")).unwrap();
+    let mut inventory: Inventory = serde_json::from_slice(&inventory).unwrap();
+    inventory.gpus[0].mig = Fact::Known(MigFacts {
+        enabled: true,
+        pending: true,
+        ..MigFacts::default()
+    });
+    place.host.replace_inventory(&inventory);
+    let evidence = gone().unwrap();
+    let uuid = inventory.gpus[0].uuid.known().unwrap();
+    let end = format!("holds {uuid}, which is in MIG mode now");
+    assert!(evidence.contains(&end), "{evidence}");
 }
 
 // req: DOCTOR-16

@@ -228,11 +228,15 @@ impl Host {
         );
     }
 
-    /// What `/proc/net/unix` has where one process listens at `path`.
-    pub(crate) fn listens(&self, path: &str) {
+    /// What `/proc/net/unix` has where a process listens at each of these paths, separated by spaces.
+    pub(crate) fn listens(&self, paths: &str) {
         let line = "0000000000000000: 00000002 00000000 00010000 0001 01 21000";
         let head = "Num       RefCount Protocol Flags    Type St Inode Path\n";
-        self.write("proc/1/net/unix", format!("{head}{line} {path}\n"));
+        let lines = paths.split(' ').map(|path| format!("{line} {path}\n"));
+        self.write(
+            "proc/1/net/unix",
+            head.to_owned() + &lines.collect::<String>(),
+        );
     }
 
     /// The plugin's process, with these variables in its environment.

@@ -70,6 +70,12 @@ fn write_kubelet(host: &Host, drivers: &[&str]) {
     host.write(KUBELET, state);
 }
 
+/// The subject and the severity.
+fn text_of(finding: &Value) -> (String, &str) {
+    let subject = text(finding, "subject").to_owned();
+    (subject, text(finding, "severity"))
+}
+
 fn summary(report: &Value) -> &str {
     let areas = report.get("areas").and_then(Value::as_array).unwrap();
     let area = areas.iter().find(|it| it["name"] == "claims").unwrap();
@@ -183,6 +189,54 @@ fn a_gpu_that_two_claims_hold_is_found_unless_they_have_shares_or_admin_access()
         let ids = host.ids(0);
         assert!(!ids.contains(&"gpu-of-two-claims".to_owned()), "{ids:?}");
     }
+}
+
+// req: DOCTOR-18
+#[test]
+fn a_time_slice_that_an_ended_claim_has_left_is_found() {
+    let (host, node) = gpus();
+    host.remove(KUBELET);
+    node.prepare_sliced(ABORTED, "gpu-1");
+    let journal = format!("{GPU_PLUGIN}/effects/{ABORTED}.json");
+    let written = fs::read_to_string(host.at(&journal)).unwrap();
+    let report = host.json("doctor --json", 0);
+    assert!(finding(&report, "gpu-change-left").is_none());
+
+    // As after a crash before the last step.
+    node.unprepare(ABORTED);
+    host.write(&journal, &written);
+    let report = host.json("doctor --json", 1);
+    let found = finding(&report, "gpu-change-left").unwrap();
+    assert_eq!(text_of(found), (format!("/{journal}"), "warning"));
+    let (_, gpu) = written.split_once(r#""gpu":""#).unwrap();
+    let gpu = gpu.split('"').next().unwrap();
+    assert!(gpu.starts_with("GPU-"), "{written}");
+    for name in [ABORTED, "default/worker-0-gpu", gpu] {
+        assert!(text(found, "evidence").contains(name));
+    }
+
+    host.write(&journal, "{");
+    let report = host.json("doctor --json", 1);
+    assert!(finding(&report, "gpu-change-left").is_some());
+}
+
+// req: DOCTOR-19
+#[test]
+fn a_device_plugin_is_found_while_it_listens_beside_the_gpu_plugin() {
+    let plugin = "var/lib/kubelet/device-plugins/nvidia-gpu.sock";
+    let channels = GPU_SOCKET.replace("gpu.", "compute-domain.");
+    let (host, _node) = both();
+    host.write(plugin, "");
+    host.write("var/lib/kubelet/device-plugins/kubelet.sock", "");
+    let kubelet = "/var/lib/kubelet/device-plugins/kubelet.sock";
+    host.listens(&format!("/{GPU_SOCKET} /{channels} {kubelet} /{plugin}"));
+    let report = host.json("doctor --json", 1);
+    let found = finding(&report, "device-plugin-beside-dra").unwrap();
+    assert_eq!(text_of(found), (format!("/{plugin}"), "warning"));
+
+    // It was killed.
+    host.listens(&format!("/{GPU_SOCKET} /{channels} {kubelet}"));
+    assert!(!host.ids(0).contains(&"device-plugin-beside-dra".to_owned()));
 }
 
 /// Helm removes no directory of a hostPath.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use dra_checkpoint::{BootId, ClaimRef, ClaimStatus};
 use durable_file::OsDir;
-use gpu_api::{FeatureGates, TimeSlice};
+use gpu_api::TimeSlice;
 use gpu_inventory::Inventory;
 use gpu_node::{
     Effects, Gpus, Hardware, HardwareError, HostGpus, HostPaths, NodeClaims, WantedGpus,
@@ -15,7 +15,7 @@ use imex_cdi::DriverParams;
 use jiff::Timestamp;
 use node_claims::{Moment, Prepare};
 use nvidia_driver_files::{DriverFiles, RuntimePaths};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// The hook of the specs.
 pub(crate) const HOOK: &str = "usr/bin/nvidia-cdi-hook";
@@ -65,7 +65,7 @@ impl GpuNode {
         let effects = OsDir::create(plugin_dir.join("effects"), 0o750).unwrap();
         let gpus = Gpus {
             node: "node-a".to_owned(),
-            gates: FeatureGates::default(),
+            gates: "TimeSlicingSettings=true".parse().unwrap(),
             effects: Effects::open(Arc::new(effects), &boot, Arc::new(Unchanged)).unwrap(),
         };
         let (claims, _) = gpus
@@ -81,19 +81,40 @@ impl GpuNode {
 
     /// Prepares a claim with this device.
     pub(crate) fn prepare(&self, uid: &str, device: &str) {
-        self.claims.prepare(self.input(uid, device)).unwrap();
+        let input = self.input(uid, device, &Value::Null);
+        self.claims.prepare(input).unwrap();
+    }
+
+    /// Prepares a claim with this device and a long time slice.
+    pub(crate) fn prepare_sliced(&self, uid: &str, device: &str) {
+        let parameters = json!({
+            "apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig",
+            "sharing": {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Long"}},
+        });
+        let opaque = json!({"driver": "gpu.nvidia.com", "parameters": parameters});
+        let config = json!([{"source": "FromClaim", "opaque": opaque}]);
+        let input = self.input(uid, device, &config);
+        self.claims.prepare(input).unwrap();
     }
 
     /// Begins to prepare a claim, and aborts that.
     pub(crate) fn abort(&self, uid: &str, device: &str) {
-        self.claims.begin(self.input(uid, device)).unwrap();
+        let input = self.input(uid, device, &Value::Null);
+        self.claims.begin(input).unwrap();
+        self.unprepare(uid);
+    }
+
+    /// Unprepares a claim.
+    pub(crate) fn unprepare(&self, uid: &str) {
         self.claims.unprepare(uid, now()).unwrap();
     }
 
-    fn input(&self, uid: &str, device: &str) -> Prepare<Gpus> {
-        let status = json!({"allocation": {"devices": {"results": [
+    fn input(&self, uid: &str, device: &str, config: &Value) -> Prepare<Gpus> {
+        let results = json!([
             {"request": "gpu", "driver": "gpu.nvidia.com", "pool": "node-a", "device": device},
-        ]}}});
+        ]);
+        let devices = json!({"results": results, "config": config});
+        let status = json!({"allocation": {"devices": devices}});
         let status = ClaimStatus::from_json(&status.to_string()).unwrap();
         Prepare {
             claim: ClaimRef {

@@ -17,6 +17,9 @@
 //! | `claim-unknown-to-kubelet` | warning | prepared according to the plugin, but not to kubelet |
 //! | `channel-of-two-owners` | error | claims of two owners are prepared with one channel; for channel 0, only without shares of the device |
 //! | `gpu-of-two-claims` | error | claims are prepared with one GPU or MIG device, without adminAccess or shares |
+//! | `gpu-of-claim-gone` | warning | a prepared claim holds a GPU or MIG device that the driver does not list, or a GPU that is in MIG mode now |
+//! | `gpu-change-left` | warning | a claim has ended, but a time slice that it has set is not undone |
+//! | `device-plugin-beside-dra` | warning | NVIDIA's device plugin serves GPUs on a node with the GPU plugin |
 //! | `spec-of-another-channel` | error | it opens another channel than its claim's record has |
 //! | `device-shared` | info | several claims may hold the device, or may still hold it |
 //! | `device-sharing-dropped` | info | several claims may hold it, but the API server does not store that |
@@ -32,6 +35,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use compute_domain_api::names::channel_device_name;
+use gpu_inventory::Inventory;
 
 use crate::diagnosis::AreaReport;
 use crate::facts::claims::checkpoint_file::{
@@ -51,11 +55,12 @@ const FIND_WHY_STOPPED: &str = "find out why the plugin is not running on this n
 pub(super) fn check(
     drivers: &[ClaimFacts],
     specs: &SpecFacts,
+    inventory: &Inventory,
     invocation: &Invocation,
 ) -> AreaReport {
     let mut findings: Vec<Finding> = Vec::new();
     for facts in drivers {
-        for finding in findings_of(facts, specs, invocation) {
+        for finding in findings_of(facts, specs, inventory, invocation) {
             let is_repeated = |it: &Finding| {
                 // The drivers have kubelet's root directory and its state in common.
                 *it == finding || (it.id == DIRECTORY_ABSENT && finding.id == it.id)
@@ -72,7 +77,12 @@ pub(super) fn check(
     }
 }
 
-fn findings_of(facts: &ClaimFacts, specs: &SpecFacts, invocation: &Invocation) -> Vec<Finding> {
+fn findings_of(
+    facts: &ClaimFacts,
+    specs: &SpecFacts,
+    inventory: &Inventory,
+    invocation: &Invocation,
+) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(check_checkpoint(facts));
     findings.extend(check_registration(facts));
@@ -84,7 +94,7 @@ fn findings_of(facts: &ClaimFacts, specs: &SpecFacts, invocation: &Invocation) -
     findings.extend(check_kubelet_state(facts));
     findings.extend(compare::check(facts));
     findings.extend(channels::check(facts, specs));
-    findings.extend(gpus::check(facts));
+    findings.extend(gpus::check(facts, inventory));
     findings.extend(check_kubelet_root(facts, invocation));
     findings
 }

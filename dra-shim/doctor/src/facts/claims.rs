@@ -6,6 +6,7 @@
 //! lock.
 
 pub(crate) mod checkpoint_file;
+pub(crate) mod journals;
 pub(crate) mod kubelet_root;
 mod plugin;
 
@@ -17,6 +18,7 @@ use imex_cdi::{ClaimUid, DirState, Registry};
 use self::checkpoint_file::{
     CheckpointFile, RecordFacts, SharedDevice, Unusable, is_aborted_set_aside, is_set_aside,
 };
+use self::journals::GpuChange;
 use self::kubelet_root::KubeletRootFacts;
 use crate::dra_driver::DraDriver;
 use crate::host::Host;
@@ -24,6 +26,10 @@ use crate::kubelet_state::KubeletState;
 
 /// Changes with every boot of the host.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// The directory of device plugins' sockets, whatever kubelet's root directory: a constant of
+/// kubelet.
+const DEVICE_PLUGINS: &str = "/var/lib/kubelet/device-plugins";
 
 /// The claims of a driver on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +55,12 @@ pub struct ClaimFacts {
     pub plugin_is_deployed: bool,
     /// Sockets of the plugin on which no process listens; empty if unknown.
     pub stale_sockets: Vec<String>,
+    /// The sockets of NVIDIA's device plugin on which a process listens, for
+    /// [`Gpu`](DraDriver::Gpu); empty if unknown.
+    pub device_plugin_sockets: Vec<String>,
+    /// What claims change on GPUs, by claim UID, according to the plugin's journals; for a journal
+    /// that cannot be used, the reason.
+    pub gpu_changes: BTreeMap<String, Result<GpuChange, String>>,
     /// The CDI specs of claims.
     pub specs: ClaimSpecFiles,
     /// kubelet's state.
@@ -120,6 +132,8 @@ impl ClaimFacts {
             is_registered: is_registered(host, &root),
             plugin_is_deployed: plugin::is_deployed(host, &root.path, driver),
             stale_sockets: stale_sockets(host, &root),
+            device_plugin_sockets: device_plugin_sockets(host, driver),
+            gpu_changes: journals::read(host, &root),
             specs: ClaimSpecFiles::read(host, registry, driver),
             kubelet: KubeletStateFile::read(host, &root),
             root,
@@ -259,6 +273,16 @@ fn stale_sockets(host: &Host, root: &KubeletRootFacts) -> Vec<String> {
         })
     };
     of_registry.or_else(of_claims).unwrap_or_default()
+}
+
+/// NVIDIA's device plugin has a socket for each resource: `nvidia-gpu.sock`.
+fn device_plugin_sockets(host: &Host, driver: DraDriver) -> Vec<String> {
+    if driver != DraDriver::Gpu {
+        return vec![];
+    }
+    plugin::with_listener(host, DEVICE_PLUGINS, |name| {
+        name.starts_with("nvidia-") && name.strip_suffix(".sock").is_some()
+    })
 }
 
 // === impl ClaimSpecFiles ===

@@ -57,7 +57,7 @@ const OTHER_KINDS: [&str; 4] = [
     "ComputeDomainClique",
 ];
 
-// The paths of the fields; `*` is any name.
+// The paths of the fields; `*` is any name. The chart's policy for configs has them, too.
 const META: &[&str] = &["apiVersion", "kind"];
 const SHARING: &[&str] = &["sharing", "sharing.strategy"];
 const TIME_SLICING: &[&str] = &[

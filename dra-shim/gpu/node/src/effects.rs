@@ -15,7 +15,8 @@ use gpu_api::TimeSlice;
 use imex_cdi::ClaimUid;
 use node_claims::{Changed, UnprepareError};
 
-use self::journal::{Effect, JournalFile, Journals, read_all};
+pub use self::journal::JournalFile;
+use self::journal::{Effect, Journals, read_all};
 use self::lifecycle::{Journal, Occasion, State, Step};
 use crate::group::GpuGroup;
 use crate::hardware::{Hardware, HardwareError};
@@ -53,6 +54,15 @@ pub enum EffectError {
         /// Why.
         source: HardwareError,
     },
+}
+
+/// What a [repair](Effects::repair) could not do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NotRepaired {
+    /// The claims whose GPUs are not as they should be.
+    pub claims: BTreeSet<ClaimRef>,
+    /// Why, and which journals cannot be read, one line each.
+    pub reasons: Vec<String>,
 }
 
 /// The GPUs that a claim changes. No other claim changes them meanwhile.
@@ -151,37 +161,35 @@ impl Effects {
         Ok(Some(changed))
     }
 
-    /// Changes the GPUs of prepared claims again, and undoes what could not be undone when its claim ended. For the
-    /// start of the plugin and of the driver. Returns what fails, one line each: call it again. `view` is called while
-    /// no other claim can change a GPU.
+    /// Changes the GPUs of prepared claims again, and undoes what could not be undone when its claim ended. Of prepared
+    /// claims only those that are due: all after a start of the plugin or of the driver, later those that failed. `view`
+    /// is called while no other claim can change a GPU.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
     // req: GPU-61, GPU-63
-    pub fn repair(&self, view: impl Fn() -> Arc<View<GpuGroup>>) -> Vec<String> {
-        self.repair_some(view, |_| true)
-    }
-
-    /// The second half of [`repair`](Self::repair): calls the hardware only if a claim has ended without it. For
-    /// every few seconds.
-    // req: GPU-63
-    pub fn undo_ended(&self, view: impl Fn() -> Arc<View<GpuGroup>>) -> Vec<String> {
-        self.repair_some(view, |journal| journal.undo)
-    }
-
-    fn repair_some(
+    pub fn repair(
         &self,
         view: impl Fn() -> Arc<View<GpuGroup>>,
-        is_due: impl Fn(&JournalFile) -> bool,
-    ) -> Vec<String> {
-        let (journals, mut failures) = match read_all(&*self.dir) {
-            Ok(found) => found,
-            Err(error) => return vec![error_chain(&error)],
+        is_due: impl Fn(&ClaimRef) -> bool,
+    ) -> Result<NotRepaired, durable_file::Error> {
+        let (journals, unreadable) = read_all(&*self.dir)?;
+        let mut failed = NotRepaired {
+            claims: BTreeSet::new(),
+            reasons: unreadable,
         };
-        for journal in journals.into_values().filter(|it| is_due(it)) {
+        for journal in journals.into_values() {
             let claim = journal.claim();
+            if !journal.undo && !is_due(&claim) {
+                continue;
+            }
             if let Err(error) = self.repair_one(&journal, &view) {
-                failures.push(format!("claim {claim}: {}", error_chain(&error)));
+                let reason = format!("claim {claim}: {}", error_chain(&error));
+                failed.reasons.push(reason);
+                failed.claims.insert(claim);
             }
         }
-        failures
+        Ok(failed)
     }
 
     fn repair_one(

@@ -9,7 +9,7 @@ use crate::test_objects::{
     Disks, SimGpus, at, mk_claim, mk_host, mk_inventory, mk_prepare, mk_shares, mk_sliced,
     mk_status, mk_status_with, prepare,
 };
-use crate::{HardwareError, NodeClaims, prepared};
+use crate::{HardwareError, NodeClaims, NotRepaired, prepared};
 
 fn uuid(gpu: usize) -> String {
     mk_inventory().gpus[gpu].uuid.known().unwrap().clone()
@@ -22,7 +22,8 @@ fn failure(text: &str) -> HardwareError {
 }
 
 fn repair(node: &NodeClaims) -> Vec<String> {
-    node.devices().effects.repair(|| node.view())
+    let repaired = node.devices().effects.repair(|| node.view(), |_| true);
+    repaired.unwrap().reasons
 }
 
 // req: GPU-60
@@ -112,14 +113,34 @@ fn the_next_claim_of_a_gpu_restores_what_an_ended_one_has_left() {
     assert!(disks.gpus.changed().is_empty());
     node.unprepare("b", at(2)).unwrap();
     prepare(&node, "c", &mk_sliced(&["gpu-1"], "Short")).unwrap();
-    let failures = node.devices().effects.undo_ended(|| node.view());
-    assert_eq!(failures, Vec::<String>::new());
+    let effects = &node.devices().effects;
+    let repaired = effects.repair(|| node.view(), |_| false).unwrap();
+    assert_eq!(repaired, NotRepaired::default());
     assert_eq!(
         disks.gpus.time_slice(&uuid(1)),
         TimeSlice::Short,
         "c needs it"
     );
     assert_eq!(disks.journals(), ["c.json"]);
+}
+
+// req: GPU-63
+#[test]
+fn only_claims_that_are_due_are_changed_again() {
+    let disks = Disks::default();
+    let node = disks.start();
+    for (claim, gpu) in [("a", "gpu-1"), ("b", "gpu-2")] {
+        prepare(&node, claim, &mk_sliced(&[gpu], "Long")).unwrap();
+    }
+    *disks.gpus.failure.lock().unwrap() = Some(failure("busy"));
+    let effects = &node.devices().effects;
+    let repair = |due: &str| effects.repair(|| node.view(), |claim| claim.uid == due);
+    let failed: Vec<_> = repair("b").unwrap().claims.into_iter().collect();
+    assert_eq!(failed, [mk_claim("b")]);
+    let calls = disks.gpus.state.steps().len();
+    *disks.gpus.failure.lock().unwrap() = None;
+    assert_eq!(repair("b").unwrap(), NotRepaired::default());
+    assert_eq!(disks.gpus.state.steps().len(), calls + 1, "a is not due");
 }
 
 // req: GPU-61
@@ -261,6 +282,17 @@ fn a_journal_that_cannot_be_read_is_reported_and_blocks_nothing() {
     assert!(failures[0].starts_with("x.json: "), "{failures:?}");
     node.unprepare("a", at(1)).unwrap();
     assert!(disks.gpus.changed().is_empty());
+}
+
+// req: GPU-63
+#[test]
+fn a_journal_that_is_no_file_is_reported_and_blocks_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("x.json")).unwrap();
+    let dir = durable_file::OsDir::open(dir.path()).unwrap();
+    let (journals, unreadable) = super::read_all(&dir).unwrap();
+    assert!(journals.is_empty());
+    assert!(unreadable[0].starts_with("x.json: "), "{unreadable:?}");
 }
 
 /// Random calls of one process that is killed in the middle of some, while the GPUs fail now and then. A model knows

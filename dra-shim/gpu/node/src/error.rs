@@ -134,6 +134,17 @@ pub enum PrepareError {
         retry
     )]
     NotChanged(String),
+    /// The journals cannot be used, or another claim has been changing one of the GPUs for seconds.
+    #[error("what claims change on GPUs cannot be written down: {reason}")]
+    #[advice(
+        code = "gpu-journal",
+        hint = "check the directory effects beside the checkpoint; if a lock is held, another claim is changing the GPU, which takes long only if nvidia-smi hangs: see the node's event GPUNotRestored",
+        retry
+    )]
+    Journal {
+        /// Why.
+        reason: String,
+    },
     /// A reason that claims of every driver have.
     #[error(transparent)]
     #[advice(from)]
@@ -161,7 +172,10 @@ impl From<EffectError> for PrepareError {
                 source: HardwareError::NotSupported { reason },
                 ..
             } => Self::TimeSliceNotSupported { gpu, reason },
-            other => Self::NotChanged(error_chain(&other)),
+            EffectError::Journal(error) => Self::Journal {
+                reason: error_chain(&error),
+            },
+            other @ EffectError::Gpu { .. } => Self::NotChanged(error_chain(&other)),
         }
     }
 }

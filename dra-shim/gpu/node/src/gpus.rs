@@ -282,17 +282,40 @@ pub fn prepared(view: &View<GpuGroup>) -> Vec<(&'static str, usize)> {
         .collect()
 }
 
-/// The UUIDs of the devices that Completed records hold, each with the name under which it is held.
-pub fn held_names(view: &View<GpuGroup>) -> Vec<(String, String)> {
-    let records = view.records_unchecked();
-    let groups = records.flat_map(|(_, record)| record.devices());
-    let devices = groups.flat_map(|group| &group.devices);
-    devices
-        .filter_map(|held| {
-            let name = held.kubelet_device()?.device_name.clone();
-            Some((uuid_of(held)?.to_owned(), name))
-        })
-        .collect()
+/// A GPU or MIG device of a prepared claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldDevice {
+    /// The claim.
+    pub claim: ClaimRef,
+    /// The UUID, `GPU-…` or `MIG-…`.
+    pub uuid: String,
+    /// The UUID of its GPU, or its own.
+    pub gpu: String,
+    /// The name under which the claim was allocated it.
+    pub name: String,
+}
+
+/// The GPUs and MIG devices of Completed records.
+pub fn held_devices(view: &View<GpuGroup>) -> Vec<HeldDevice> {
+    let mut found = Vec::new();
+    for (uid, record) in view.records_unchecked() {
+        let devices = record.devices().iter().flat_map(|group| &group.devices);
+        for held in devices {
+            if let (Some(uuid), Some(device)) = (uuid_of(held), held.kubelet_device()) {
+                found.push(HeldDevice {
+                    claim: claim_ref(uid, record),
+                    uuid: uuid.to_owned(),
+                    gpu: held
+                        .mig
+                        .as_ref()
+                        .map_or(uuid, |it| &it.concrete.parent_uuid)
+                        .to_owned(),
+                    name: device.device_name.clone(),
+                });
+            }
+        }
+    }
+    found
 }
 
 /// Fails if another claim has a part of the hardware, unless both have a share of the same device with the same
@@ -310,11 +333,7 @@ fn check(view: &View<GpuGroup>, claim: &str, wanted: &[Planned]) -> Result<(), P
     for (other, record) in others {
         for (held, name) in held_units(record) {
             for wanted in wanted.iter().filter(|it| it.unit.overlaps(&held)) {
-                let holder = || ClaimRef {
-                    uid: other.to_owned(),
-                    name: record.name.clone(),
-                    namespace: record.namespace.clone(),
-                };
+                let holder = || claim_ref(other, record);
                 check_share(
                     &wanted.requested,
                     wanted.unit == held,
@@ -402,6 +421,14 @@ fn held_units(record: &ClaimRecord<GpuGroup>) -> impl Iterator<Item = (Unit, &st
         };
         (!is_admins(name)).then_some((held.unit()?, name))
     })
+}
+
+fn claim_ref(uid: &str, record: &ClaimRecord<GpuGroup>) -> ClaimRef {
+    ClaimRef {
+        uid: uid.to_owned(),
+        name: record.name.clone(),
+        namespace: record.namespace.clone(),
+    }
 }
 
 fn uuid_of(held: &PreparedDevice) -> Option<&str> {

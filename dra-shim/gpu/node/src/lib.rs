@@ -32,9 +32,9 @@ mod request;
 mod test_objects;
 mod unit;
 
-pub use effects::{EffectError, Effects, lifecycle};
+pub use effects::{EffectError, Effects, JournalFile, NotRepaired, lifecycle};
 pub use error::PrepareError;
-pub use gpus::{Gpus, NodeClaims, PlannedGpus, WantedGpus, held_names, prepared};
+pub use gpus::{Gpus, HeldDevice, NodeClaims, PlannedGpus, WantedGpus, held_devices, prepared};
 pub use group::{
     ConfigState, GpuGroup, GpuInfo, HeldGpu, HeldMig, HeldVfio, MigInfo, PreparedDevice, VfioInfo,
 };

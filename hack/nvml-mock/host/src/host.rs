@@ -53,6 +53,15 @@ impl MockHost {
         self.inject(&json!({}));
     }
 
+    /// Gives the GPUs the MIG devices of another inventory, as a MIG manager does.
+    pub fn replace_mig(&self, inventory: &Inventory) {
+        self.replace_inventory(inventory);
+        self.remove("proc/driver/nvidia/capabilities");
+        for gpu in &inventory.gpus {
+            self.write_capabilities(gpu);
+        }
+    }
+
     /// Lets an event of a GPU happen: a line of `nvml-mock.events`.
     pub fn event(&self, event: &Value) {
         let path = self.path("usr/lib64/nvml-mock.events");

@@ -5,7 +5,9 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::Row;
 use crate::host::{Host, PLUGIN};
-use crate::makers::{DEBIAN, NODES, POD, bottlerocket, channel_spec, gke, listed, operator, rubin};
+use crate::makers::{
+    DEBIAN, NODES, POD, REGISTRATION, bottlerocket, channel_spec, gke, listed, operator, rubin,
+};
 
 const OPERATOR: &str =
     "NVIDIA GPU operator, prerequisites of the DRA driver (cloud-native-docs#453)";
@@ -13,7 +15,7 @@ const IMEX_GUIDE: &str = "NVIDIA IMEX guide, Getting Started and Deployment Mode
 const GKE: &str = "Google's DRA installation with nvidiaDriverRoot=/home/kubernetes/bin/nvidia";
 const AKS: &str = "Azure/AgentBaker#8839, Azure/aks-gpu#170";
 
-pub(super) const ROWS: [Row; 49] = [
+pub(super) const ROWS: [Row; 50] = [
     row("Ubuntu's packages, the host runs IMEX", IMEX_GUIDE, || {
         let host = Host::with_driver(DEBIAN, "580.82.07");
         symlink("usr/lib", host.at("lib")).unwrap();
@@ -417,6 +419,19 @@ pub(super) const ROWS: [Row; 49] = [
             host.gpu(Some("nvidia"));
             host.containerd("1.6.20", "version = 2\n");
             fs::create_dir_all(host.at("var/lib/kubelet/pods")).unwrap();
+            host
+        },
+    ),
+    row(
+        "a device plugin serves the GPUs, and the plugin only channels",
+        "NVIDIA's DRA driver with resources.gpus.enabled=false",
+        || {
+            let host = Host::with_driver("usr/lib64", "580.82.07");
+            host.imex_by_host();
+            host.plugin();
+            let socket = "/var/lib/kubelet/device-plugins/nvidia-gpu.sock";
+            host.socket(&socket[1..]);
+            host.listens(&format!("/{REGISTRATION} {socket}"));
             host
         },
     ),

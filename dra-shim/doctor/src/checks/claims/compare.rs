@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use dra_checkpoint::State;
+
 use crate::facts::claims::ClaimFacts;
 use crate::facts::claims::checkpoint_file::{CheckpointFile, RecordFacts};
+use crate::facts::claims::journals::GpuChange;
 use crate::finding::Finding;
 use crate::kubelet_state::KubeletState;
 
@@ -24,7 +27,11 @@ pub(super) fn check(facts: &ClaimFacts) -> Vec<Finding> {
         return findings;
     }
     findings.extend(unknown_to_plugin(facts, records));
-    findings.extend(orphans(facts, records));
+    // It is known which claims were lost, and which claims kubelet has.
+    if facts.set_aside.is_empty() && !facts.kubelet.is_unusable() {
+        findings.extend(orphans(facts, records));
+        findings.extend(left_changes(facts, records));
+    }
     findings.extend(unknown_to_kubelet(facts, records));
     findings
 }
@@ -87,18 +94,16 @@ fn unknown_to_plugin(facts: &ClaimFacts, records: &Records) -> Vec<Finding> {
     .collect()
 }
 
-/// Empty if it is unknown which claims were lost, or which claims kubelet has.
+/// A claim in kubelet's state is in use, even without a record.
+fn is_kubelets(facts: &ClaimFacts, uid: &str) -> bool {
+    let has = |state: &KubeletState| state.claims.contains_key(uid);
+    facts.kubelet_state().is_some_and(has)
+}
+
 // req: DOCTOR-8
 fn orphans(facts: &ClaimFacts, records: &Records) -> Vec<Finding> {
-    if !facts.set_aside.is_empty() || facts.kubelet.is_unusable() {
-        return vec![];
-    }
     let file = facts.root.checkpoint();
-    // A claim in kubelet's state is in use, even without a record.
-    let is_known = |uid: &String| {
-        let has = |state: &KubeletState| state.claims.contains_key(uid);
-        records.contains_key(uid) || facts.kubelet_state().is_some_and(has)
-    };
+    let is_known = |uid: &String| records.contains_key(uid) || is_kubelets(facts, uid);
     let specs = facts.specs.paths.iter();
     let orphans = specs.filter(|(uid, _)| !is_known(uid));
     orphans
@@ -111,6 +116,45 @@ fn orphans(facts: &ClaimFacts, records: &Records) -> Vec<Finding> {
             )
         })
         .collect()
+}
+
+/// A reboot undoes what was changed.
+// req: DOCTOR-18
+fn left_changes(facts: &ClaimFacts, records: &Records) -> Vec<Finding> {
+    let file = facts.root.checkpoint();
+    let aborted = State::<()>::Aborted { at: None }.name();
+    let has_record = |uid: &String| records.get(uid).is_some_and(|it| it.state != aborted);
+    let is_of_this_boot = |change: &GpuChange| {
+        let boot = facts.boot_id.as_ref();
+        boot.is_none_or(|boot| change.boot_id == *boot)
+    };
+    let changes = facts.gpu_changes.iter();
+    let left = changes.filter(|(uid, change)| {
+        let may_be_changed = change.as_ref().ok().is_none_or(is_of_this_boot);
+        may_be_changed && !has_record(uid) && !is_kubelets(facts, uid)
+    });
+    left.map(|(uid, change)| {
+        let finding = |evidence: String| {
+            Finding::warning(
+                "gpu-change-left",
+                facts.root.journal(uid),
+                evidence,
+                "none needed if the kubelet plugin on this node is running: the plugin retries, and the node's event GPUNotRestored has the reason. Otherwise start the plugin; if the driver was uninstalled, run nvidia-smi compute-policy -i UUID --set-timeslice 0 for each GPU with such a time slice, and remove the file",
+            )
+        };
+        match change {
+            Ok(change) => finding(format!(
+                "claim {uid} ({}) has no record in {file}, but the time slice that it has set is not undone on {}",
+                change.name,
+                change.gpus.join(", ")
+            )),
+            Err(reason) => finding(format!(
+                "claim {uid} has no record in {file}, and this file, which names the GPUs whose time slice it has set, cannot be used: {reason}"
+            ))
+            .quoting(),
+        }
+    })
+    .collect()
 }
 
 /// kubelet unprepares only claims that it knows.

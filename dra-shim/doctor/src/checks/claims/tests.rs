@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::slice;
 
 use compute_domain_node::SharedMarker;
+use gpu_inventory::{Fact, Failure, GpuFacts, GpuInstance, MigDevice, MigFacts, Placement};
 
 use crate::dra_driver::DraDriver;
 use crate::facts::claims::ClaimSpecFiles;
 use crate::facts::claims::checkpoint_file::SharedDevice;
-use crate::facts::claims::checkpoint_file::{HeldChannel, RecordFacts, Unusable};
+use crate::facts::claims::checkpoint_file::{HeldChannel, HeldGpu, RecordFacts, Unusable};
+use crate::facts::claims::journals::GpuChange;
 use crate::facts::claims::kubelet_root::{KubeletRootFacts, OtherRoot};
 use crate::finding::Severity;
 use crate::kubelet_state::{KubeletClaim, KubeletState};
@@ -29,6 +31,7 @@ fn record(uid: &str) -> RecordFacts {
             owner: "d".to_owned(),
         }],
         gpus: BTreeSet::new(),
+        held: vec![],
     }
 }
 
@@ -61,6 +64,8 @@ fn facts() -> ClaimFacts {
         is_registered: Some(true),
         plugin_is_deployed: true,
         stale_sockets: vec![],
+        device_plugin_sockets: vec![],
+        gpu_changes: BTreeMap::new(),
         specs: ClaimSpecFiles {
             paths: uids()
                 .map(|uid| (uid.clone(), format!("/var/run/cdi/{uid}")))
@@ -78,7 +83,8 @@ fn report(facts: &ClaimFacts) -> AreaReport {
 }
 
 fn report_of(drivers: &[ClaimFacts]) -> AreaReport {
-    check(drivers, &SpecFacts::default(), &Invocation::default())
+    let (specs, gpus) = (SpecFacts::default(), Inventory::default());
+    check(drivers, &specs, &gpus, &Invocation::default())
 }
 
 fn ids(facts: &ClaimFacts) -> Vec<&'static str> {
@@ -257,12 +263,7 @@ fn of_gpus(
         record.gpus = BTreeSet::from([device.to_owned()]);
     }
     change(&mut facts);
-    let report = check(
-        slice::from_ref(&facts),
-        &SpecFacts::default(),
-        &Invocation::default(),
-    );
-    let findings = report.findings.into_iter();
+    let findings = report(&facts).findings.into_iter();
     let found = findings.filter(|it| it.id == "gpu-of-two-claims");
     found.map(|it| (it.id, it.evidence)).collect()
 }
@@ -285,4 +286,266 @@ fn a_gpu_that_two_claims_hold_is_an_error_that_names_both() {
         facts.boot_id = Some("later".to_owned());
     });
     assert_eq!(rebooted, []);
+}
+
+/// The GPU `GPU-1`, and `GPU-2` with the MIG device `MIG-1`.
+fn inventory() -> Inventory {
+    let mut inventory = Inventory::default();
+    inventory.driver.gpu_count = Fact::Known(2);
+    inventory.gpus = Vec::from([0, 1].map(|index| GpuFacts {
+        index: Fact::Known(index),
+        uuid: Fact::Known(format!("GPU-{}", index + 1)),
+        mig: Fact::Known(MigFacts::default()),
+        ..GpuFacts::default()
+    }));
+    inventory.gpus[1].mig = Fact::Known(MigFacts {
+        enabled: true,
+        pending: true,
+        devices: vec![
+            Fact::Absent,
+            Fact::Known(MigDevice {
+                uuid: "MIG-1".to_owned(),
+                gpu_instance: GpuInstance {
+                    id: 1,
+                    profile: 19,
+                    placement: Placement { start: 0, size: 1 },
+                },
+                compute_instance: 0,
+                compute_profile: 0,
+            }),
+        ],
+        ..MigFacts::default()
+    });
+    inventory
+}
+
+/// What is said about claim 1 that holds this GPU, or this MIG device of it.
+fn gone(
+    (gpu, mig): (&str, Option<&str>),
+    change: impl FnOnce(&mut Inventory, &mut ClaimFacts),
+) -> Option<String> {
+    let (mut inventory, mut facts) = (inventory(), gpu_facts());
+    let CheckpointFile::Read(checkpoint) = &mut facts.checkpoint else {
+        panic!("no checkpoint");
+    };
+    for record in checkpoint.records.values_mut() {
+        record.channels.clear();
+    }
+    checkpoint.records.get_mut("1").unwrap().held = vec![HeldGpu {
+        gpu: gpu.to_owned(),
+        mig: mig.map(str::to_owned),
+    }];
+    change(&mut inventory, &mut facts);
+    let (specs, invocation) = (SpecFacts::default(), Invocation::default());
+    let report = check(slice::from_ref(&facts), &specs, &inventory, &invocation);
+    let mut findings = report.findings.into_iter();
+    let found = findings.find(|it| it.id == "gpu-of-claim-gone")?;
+    assert_eq!(found.severity, Severity::Warning);
+    assert_eq!(found.subject, "claim 1 (n/1)");
+    Some(found.evidence)
+}
+
+// req: DOCTOR-17
+#[test]
+fn a_device_of_a_claim_that_the_driver_does_not_list_is_reported() {
+    let evidence = |end: &str| {
+        let file = "/var/lib/kubelet/plugins/gpu.nvidia.com/checkpoint.json";
+        Some(format!(
+            "according to {file}, this claim holds {end}: its containers have no such device any more"
+        ))
+    };
+    for listed in [("GPU-1", None), ("GPU-2", Some("MIG-1"))] {
+        assert_eq!(gone(listed, |_, _| {}), None, "{listed:?}");
+    }
+    for (held, end) in [
+        (("GPU-3", None), "GPU-3, which the driver does not list"),
+        (
+            ("GPU-3", Some("MIG-1")),
+            "MIG-1, which the driver does not list",
+        ),
+        (
+            ("GPU-2", Some("MIG-2")),
+            "MIG-2, which the driver does not list",
+        ),
+        (
+            ("GPU-1", Some("MIG-1")),
+            "MIG-1, which the driver does not list",
+        ),
+        (("GPU-2", None), "GPU-2, which is in MIG mode now"),
+    ] {
+        assert_eq!(gone(held, |_, _| {}), evidence(end));
+    }
+    let passed_through = gone(("GPU-1", None), |it, _| {
+        it.gpus[0].uuid = Fact::Absent;
+        it.gpus[0].pci_driver = Fact::Known("vfio-pci".to_owned());
+    });
+    let end = "GPU-1, which the driver does not list";
+    assert_eq!(passed_through, evidence(end));
+}
+
+// req: DOCTOR-17
+#[test]
+fn a_device_of_a_claim_that_may_be_there_is_not_reported() {
+    fn failed<T>() -> Fact<T> {
+        Fact::Failed(Failure::new("nvml", "returned 15"))
+    }
+    type Change = fn(&mut Inventory, &mut ClaimFacts);
+    let cases: [(&str, Change); 9] = [
+        ("NVML was not called", |it, _| {
+            it.driver.gpu_count = Fact::Absent;
+        }),
+        ("NVML fails", |it, _| it.driver.gpu_count = failed()),
+        ("its GPU may be another one", |it, _| {
+            it.gpus[1].uuid = failed();
+        }),
+        ("NVML does not enumerate its GPU", |it, _| {
+            it.gpus[1].index = Fact::Absent;
+        }),
+        ("the MIG mode is unknown", |it, _| it.gpus[1].mig = failed()),
+        ("a MIG device is unknown", |it, _| {
+            let mig = MigFacts {
+                enabled: true,
+                devices: vec![failed()],
+                ..MigFacts::default()
+            };
+            it.gpus[1].mig = Fact::Known(mig);
+        }),
+        ("rebooted", |_, facts| {
+            facts.boot_id = Some("later".to_owned());
+        }),
+        ("kubelet does not have the claim", |_, facts| {
+            facts.kubelet = KubeletStateFile::Read(KubeletState::default());
+        }),
+        ("it is no GPU, but a vfio device", |_, facts| {
+            let CheckpointFile::Read(checkpoint) = &mut facts.checkpoint else {
+                panic!("no checkpoint");
+            };
+            checkpoint.records.get_mut("1").unwrap().held.clear();
+        }),
+    ];
+    for (case, change) in cases {
+        assert_eq!(gone(("GPU-2", Some("MIG-2")), change), None, "{case}");
+    }
+}
+
+/// The facts with a journal of claim 3, which has no record.
+fn with_change() -> ClaimFacts {
+    let change = GpuChange {
+        name: "n/3".to_owned(),
+        boot_id: "boot".to_owned(),
+        gpus: vec!["GPU-1".to_owned(), "GPU-2".to_owned()],
+    };
+    ClaimFacts {
+        gpu_changes: BTreeMap::from([("3".to_owned(), Ok(change))]),
+        ..gpu_facts()
+    }
+}
+
+// req: DOCTOR-18
+#[test]
+fn a_change_of_gpus_without_its_claim_is_reported_with_both() {
+    let findings = report(&with_change()).findings;
+    let [found] = findings.as_slice() else {
+        panic!("{findings:?}");
+    };
+    assert_eq!(
+        (found.id, found.severity),
+        ("gpu-change-left", Severity::Warning)
+    );
+    let plugin = "/var/lib/kubelet/plugins/gpu.nvidia.com";
+    assert_eq!(found.subject, format!("{plugin}/effects/3.json"));
+    let evidence = format!(
+        "claim 3 (n/3) has no record in {plugin}/checkpoint.json, but the time slice that it has set is not undone on GPU-1, GPU-2"
+    );
+    assert_eq!(found.evidence, evidence);
+    assert!(!found.quotes);
+
+    let mut damaged = with_change();
+    damaged
+        .gpu_changes
+        .insert("3".to_owned(), Err("EOF".to_owned()));
+    let findings = report(&damaged).findings;
+    assert_eq!(findings[0].id, "gpu-change-left");
+    assert!(findings[0].evidence.ends_with(": EOF") && findings[0].quotes);
+}
+
+// req: DOCTOR-18
+#[test]
+fn a_change_of_gpus_is_left_only_if_its_claim_has_surely_ended() {
+    fn checkpoint(facts: &mut ClaimFacts) -> &mut CheckpointFacts {
+        match &mut facts.checkpoint {
+            CheckpointFile::Read(checkpoint) => checkpoint,
+            _ => panic!("no checkpoint"),
+        }
+    }
+    fn add_record(facts: &mut ClaimFacts, state: &'static str) {
+        let unfinished = RecordFacts {
+            state,
+            is_completed: false,
+            channels: vec![],
+            ..record("3")
+        };
+        let records = &mut checkpoint(facts).records;
+        records.insert("3".to_owned(), unfinished);
+    }
+    type Change = fn(&mut ClaimFacts);
+    let cases: [(&str, bool, Change); 10] = [
+        ("the host's boot is unknown", true, |it| it.boot_id = None),
+        ("aborted", true, |it| add_record(it, "PrepareAborted")),
+        ("started", false, |it| add_record(it, "PrepareStarted")),
+        ("rebooted", false, |it| {
+            it.boot_id = Some("later".to_owned());
+        }),
+        ("kubelet has the claim", false, |it| {
+            let KubeletStateFile::Read(state) = &mut it.kubelet else {
+                panic!("no state");
+            };
+            let claim = state.claims["1"].clone();
+            state.claims.insert("3".to_owned(), claim);
+        }),
+        ("kubelet's claims are unknown", false, |it| {
+            it.kubelet = KubeletStateFile::Damaged("torn".to_owned());
+        }),
+        ("records were lost", false, |it| {
+            it.set_aside = vec!["checkpoint.json.damaged-x".to_owned()];
+        }),
+        ("the checkpoint is damaged", false, |it| {
+            checkpoint(it).damage = Some(Unusable {
+                reason: "it is empty".to_owned(),
+                hint: "nothing".to_owned(),
+            });
+        }),
+        ("no checkpoint", false, |it| {
+            it.checkpoint = CheckpointFile::Absent;
+        }),
+        ("no journal", false, |it| it.gpu_changes.clear()),
+    ];
+    for (case, is_left, change) in cases {
+        let mut facts = with_change();
+        change(&mut facts);
+        let found = ids(&facts).contains(&"gpu-change-left");
+        assert_eq!(found, is_left, "{case}");
+    }
+}
+
+// req: DOCTOR-19
+#[test]
+fn a_device_plugin_beside_the_gpu_plugin_is_a_warning() {
+    let socket = "/var/lib/kubelet/device-plugins/nvidia-gpu.sock";
+    let mut beside = gpu_facts();
+    beside.device_plugin_sockets = vec![socket.to_owned(), "another".to_owned()];
+    let findings = report(&beside).findings;
+    let [found] = findings.as_slice() else {
+        panic!("{findings:?}");
+    };
+    assert_eq!(
+        (found.id, found.severity),
+        ("device-plugin-beside-dra", Severity::Warning)
+    );
+    assert_eq!(found.subject, socket);
+    assert!(found.evidence.contains("and 1 more"), "{}", found.evidence);
+
+    // Only CDI specs are left of the plugin.
+    beside.root.has_plugin = Some(false);
+    assert!(!ids(&beside).contains(&"device-plugin-beside-dra"));
 }

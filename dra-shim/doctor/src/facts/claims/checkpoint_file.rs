@@ -8,6 +8,7 @@ use compute_domain_node::{DeviceGroup, Holding, SharedMarker};
 use dra_checkpoint::{
     ABORTED_FILE, CHECKPOINT_FILE, Checkpoint, ClaimRecord, DAMAGED_MARK, Damaged, Payload,
 };
+use gpu_node::{GpuGroup, PreparedDevice};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -79,6 +80,17 @@ pub struct RecordFacts {
     /// The names of the GPUs and MIG devices that no other claim may hold; empty unless the claim
     /// is prepared. Devices with `adminAccess` or with a share are omitted.
     pub gpus: BTreeSet<String>,
+    /// The hardware of all GPUs and MIG devices that it holds; empty unless the claim is prepared.
+    pub held: Vec<HeldGpu>,
+}
+
+/// A GPU, or a MIG device on it, that a prepared claim holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldGpu {
+    /// The UUID of the GPU.
+    pub gpu: String,
+    /// The UUID of the MIG device; `None` if the claim holds the whole GPU.
+    pub mig: Option<String>,
 }
 
 /// A channel that a prepared claim holds.
@@ -137,6 +149,26 @@ pub(super) fn is_aborted_set_aside(name: &str) -> bool {
 
 impl Payload for RawGpuGroup {
     const HAS_ABORTED: bool = false;
+}
+
+impl RawGpuGroup {
+    /// Empty if its fields are those of an unknown version.
+    fn held(&self) -> Vec<HeldGpu> {
+        let group = serde_json::from_str::<GpuGroup>(self.0.get());
+        let devices = group.into_iter().flat_map(|it| it.devices);
+        let held = devices.filter_map(|device| match device {
+            PreparedDevice { gpu: Some(gpu), .. } => Some(HeldGpu {
+                gpu: gpu.info.uuid,
+                mig: None,
+            }),
+            PreparedDevice { mig: Some(mig), .. } => Some(HeldGpu {
+                gpu: mig.concrete.parent_uuid,
+                mig: Some(mig.concrete.mig_uuid),
+            }),
+            PreparedDevice { .. } => None,
+        });
+        held.collect()
+    }
 }
 
 // === impl CheckpointFile ===
@@ -231,6 +263,7 @@ impl RecordFacts {
             has_share: false,
             channels: vec![],
             gpus: BTreeSet::new(),
+            held: vec![],
         }
     }
 
@@ -240,6 +273,11 @@ impl RecordFacts {
         let own = own.filter(|_| record.is_completed());
         Self {
             gpus: own.map(|it| it.device().to_owned()).collect(),
+            held: record
+                .devices()
+                .iter()
+                .flat_map(RawGpuGroup::held)
+                .collect(),
             ..Self::new(record)
         }
     }
@@ -303,5 +341,37 @@ impl SharedDevice {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Self::Unknown,
             Err(error) => Self::Unusable(Unusable::from_refusal(&error)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    // req: DOCTOR-17
+    #[test]
+    fn a_record_of_go_has_the_uuids_of_its_gpus_and_mig_devices() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = DraDriver::Gpu.checkpoint("kubelet");
+        let file = dir.path().join(file);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        let fixture = "../../checkpoint/tests/fixtures/23-gpu-all-kinds.json";
+        fs::copy(fixture, file).unwrap();
+        let host = Host::open(dir.path()).unwrap();
+        let CheckpointFile::Read(read) = CheckpointFile::read(&host, "/kubelet", DraDriver::Gpu)
+        else {
+            panic!("not read");
+        };
+        // The first claim is not prepared, and the last one has a vfio device.
+        let held: Vec<_> = read.records.into_values().map(|it| it.held).collect();
+        let of = |gpu: &str, mig: Option<&str>| HeldGpu {
+            gpu: gpu.to_owned(),
+            mig: mig.map(str::to_owned),
+        };
+        let gpu = of("GPU-5bb9a7b4-d5a1-4c0c-9f0e-000000000001", None);
+        let mig = of("GPU-2", Some("MIG-1"));
+        assert_eq!(held, [vec![], vec![gpu], vec![mig], vec![]]);
     }
 }

@@ -72,6 +72,16 @@ impl KubeletRootFacts {
         format!("{}/{SHARED_MARKER}", self.plugin_dir())
     }
 
+    /// The directory of the plugin's journals. Only that of [`Gpu`](DraDriver::Gpu) has any.
+    pub(super) fn journal_dir(&self) -> String {
+        format!("{}/effects", self.plugin_dir())
+    }
+
+    /// The plugin's journal of a claim.
+    pub(crate) fn journal(&self, uid: &str) -> String {
+        format!("{}/{uid}.json", self.journal_dir())
+    }
+
     /// The directory of registration sockets.
     pub(crate) fn plugin_registry(&self) -> String {
         format!("{}/plugins_registry", self.path)

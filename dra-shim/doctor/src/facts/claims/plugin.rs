@@ -1,7 +1,7 @@
 //! Whether the kubelet plugin is on a node, and whether a process listens on its sockets
 //! (`/proc/net/unix`, `proc_pid_net(5)`). A socket's file remains when its process exits.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -31,16 +31,35 @@ pub(super) fn without_listener(
     dir: &str,
     is_ours: impl Fn(&str) -> bool,
 ) -> Option<Vec<String>> {
-    let names = host.list(dir).into_iter().filter(|name| is_ours(name));
-    let sockets: Vec<String> = names.collect();
-    if sockets.is_empty() {
-        return None;
+    let sockets = sockets(host, dir, is_ours)?;
+    let all_deserted = !sockets.is_empty() && sockets.values().all(|is_heard| !is_heard);
+    all_deserted.then(|| sockets.into_keys().collect())
+}
+
+/// The sockets of `dir` that `is_ours`, on which a process listens. Empty if that is unknown.
+pub(super) fn with_listener(host: &Host, dir: &str, is_ours: impl Fn(&str) -> bool) -> Vec<String> {
+    let sockets = sockets(host, dir, is_ours).unwrap_or_default();
+    let heard = sockets.into_iter().filter(|(_, is_heard)| *is_heard);
+    heard.map(|(path, _)| path).collect()
+}
+
+/// The paths of the sockets of `dir` that `is_ours`, with whether a process listens. `None` if that is unknown.
+fn sockets(
+    host: &Host,
+    dir: &str,
+    is_ours: impl Fn(&str) -> bool,
+) -> Option<BTreeMap<String, bool>> {
+    let mut names = host.list(dir);
+    names.retain(|name| is_ours(name));
+    if names.is_empty() {
+        return Some(BTreeMap::new());
     }
     let listening = listening(host)?;
-    let paths = sockets.iter().map(|name| format!("{dir}/{name}"));
-    let is_heard = |name: &String| bound_names(name).any(|name| listening.contains(&name));
-    let all_deserted = !sockets.iter().any(is_heard);
-    all_deserted.then(|| paths.collect())
+    let sockets = names.iter().map(|name| {
+        let is_heard = bound_names(name).any(|name| listening.contains(&name));
+        (format!("{dir}/{name}"), is_heard)
+    });
+    Some(sockets.collect())
 }
 
 /// The names under which a socket of this name may have been bound; the kernel keeps the bound

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use dra_checkpoint::ClaimRef;
+use dra_common::error_chain;
 use durable_file::Dir;
 use gpu_api::TimeSlice;
 use serde::{Deserialize, Serialize};
@@ -23,13 +24,13 @@ const SUFFIX: &str = ".json";
 /// What one claim changes, or has to have undone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct JournalFile {
+pub struct JournalFile {
     version: u32,
     namespace: String,
     name: String,
     uid: String,
     /// The boot in which the hardware was changed.
-    pub(super) boot: String,
+    pub boot: String,
     /// The claim has ended.
     pub(super) undo: bool,
     /// In the order of the changes.
@@ -72,11 +73,24 @@ impl JournalFile {
         }
     }
 
+    /// Reads the journal of a claim.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub fn decode(uid: &str, text: &[u8]) -> Result<Self, String> {
+        match serde_json::from_slice::<Self>(text) {
+            Ok(journal) if journal.version == VERSION && journal.uid == uid => Ok(journal),
+            Ok(_) => Err("another version, or another claim's".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
     pub(super) fn uid(&self) -> &str {
         &self.uid
     }
 
-    pub(super) fn claim(&self) -> ClaimRef {
+    /// The claim.
+    pub fn claim(&self) -> ClaimRef {
         ClaimRef {
             namespace: self.namespace.clone(),
             name: self.name.clone(),
@@ -84,7 +98,8 @@ impl JournalFile {
         }
     }
 
-    pub(super) fn gpus(&self) -> impl Iterator<Item = &str> {
+    /// The UUIDs of the GPUs that are changed.
+    pub fn gpus(&self) -> impl Iterator<Item = &str> {
         self.effects.iter().map(|it| it.gpu.as_str())
     }
 
@@ -121,15 +136,19 @@ pub(super) fn read_all(dir: &dyn Dir) -> Result<Journals, durable_file::Error> {
         let Some(uid) = name.strip_suffix(SUFFIX) else {
             continue; // a lock
         };
-        let Some(text) = dir.read(&name)? else {
-            continue; // removed meanwhile
+        let decoded = match dir.read(&name) {
+            Ok(Some(text)) => JournalFile::decode(uid, &text),
+            Ok(None) => continue, // removed meanwhile
+            Err(error) => Err(error_chain(&error)),
         };
-        match serde_json::from_slice::<JournalFile>(&text) {
-            Ok(journal) if journal.version == VERSION && journal.uid == uid => {
+        match decoded {
+            Ok(journal) => {
                 journals.insert(uid.to_owned(), journal);
             }
-            Ok(_) => unreadable.push(format!("{name}: another version, or another claim's")),
-            Err(error) => unreadable.push(format!("{name}: {error}")),
+            // One such file must not keep the other claims from their end.
+            Err(reason) => unreadable.push(format!(
+                "{name}: {reason}; remove this file when claim {uid} is gone"
+            )),
         }
     }
     Ok((journals, unreadable))

@@ -33,6 +33,7 @@ fn record((uid, domain, device, channel): Claim<'_>) -> (String, RecordFacts) {
             owner: owner.to_owned(),
         }],
         gpus: BTreeSet::new(),
+        held: vec![],
     };
     (uid.to_owned(), record)
 }
@@ -61,6 +62,8 @@ fn facts(claims: &[Claim<'_>]) -> ClaimFacts {
         is_registered: Some(true),
         plugin_is_deployed: true,
         stale_sockets: vec![],
+        device_plugin_sockets: vec![],
+        gpu_changes: BTreeMap::new(),
         specs: ClaimSpecFiles {
             paths: claims.iter().map(|(uid, ..)| path(uid)).collect(),
             is_incomplete: false,
