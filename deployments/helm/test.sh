@@ -304,6 +304,9 @@ for shares in memory unlimited 10; do
     done
 done
 render "${gpus[@]}" --set consumableShares=disabled >/dev/null || fail "consumableShares=disabled is refused"
+render "${gpus[@]}" --set resources.computeDomains.enabled=false,monitoring.prometheusRule.enabled=true >"$scratch/alerts.yaml"
+contains 'alert: ImexDraGpuTainted' alerts
+lacks 'ImexDraNoLeader' alerts
 # req: GPU-66
 render "${gpus[@]}" --set gpus.devicePlugin=withdraw >"$scratch/withdraw.yaml"
 grep -A1 'name: BESIDE_DEVICE_PLUGIN' "$scratch/withdraw.yaml" | grep -q 'value: "withdraw"' || fail "the plugin does not get gpus.devicePlugin"
@@ -419,7 +422,7 @@ notes_are_right() {
     lacks 'controller.networkPolicy.metricsFrom' monitored-notes
 
     notes -f "$here/golden/nvidia.values.yaml" >"$scratch/nvidia-notes.yaml"
-    contains "* This value has no effect: webhook.tls (there is no webhook)." nvidia-notes
+    contains "* This value has no effect: webhook.tls (there is no webhook, but policies (webhook.enabled))." nvidia-notes
     contains "* This value has no effect: gpuResourcesEnabledOverride (resources.gpus.enabled is sufficient)." nvidia-notes
     [ "$(grep -c 'This value has no effect' "$scratch/nvidia-notes.yaml")" = 7 ] || fail "the notes do not name every key of NVIDIA's that has no effect"
     lacks 'This value has no effect' label-notes
