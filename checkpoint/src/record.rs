@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use crate::gofields::from_go_json;
 use crate::lifecycle::{Event, Phase};
-use dra_claim::ClaimStatus;
+use dra_claim::{ClaimRef, ClaimStatus};
 
 /// How long an aborted Prepare refuses late attempts with the same claim status:
 /// twice the 45 s timeout of kubelet's calls, as in Go.
@@ -115,6 +115,15 @@ impl<P> State<P> {
 // === impl ClaimRecord ===
 
 impl<P> ClaimRecord<P> {
+    /// Returns the claim whose UID this is the record of. Namespace and name are empty if an older Go driver wrote it.
+    pub fn claim_ref(&self, uid: &str) -> ClaimRef {
+        ClaimRef {
+            uid: uid.to_owned(),
+            name: self.name.clone(),
+            namespace: self.namespace.clone(),
+        }
+    }
+
     /// Returns the devices of a completed claim; none in every other state.
     pub fn devices(&self) -> &[P] {
         match &self.state {

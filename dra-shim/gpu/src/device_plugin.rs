@@ -6,11 +6,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use gpu_api::names::{DEVICE_PLUGINS, is_device_plugins};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
-
-/// Where kubelet and device plugins have their sockets. In kubelet, too, this is a constant.
-const SOCKETS: &str = "/var/lib/kubelet/device-plugins";
 
 /// Limit for a connection to a local socket.
 const CONNECT: Duration = Duration::from_secs(1);
@@ -33,12 +31,12 @@ pub(crate) struct DevicePluginSockets(PathBuf);
 
 impl Default for DevicePluginSockets {
     fn default() -> Self {
-        Self(SOCKETS.into())
+        Self(DEVICE_PLUGINS.into())
     }
 }
 
 impl DevicePluginSockets {
-    /// The names of sockets that a device plugin of NVIDIA serves now, one for each resource: `nvidia-gpu.sock`. A plugin
+    /// The names of sockets that NVIDIA's device plugin serves now, one for each resource: `nvidia-gpu.sock`. A plugin
     /// that was killed leaves its socket, to which nothing connects.
     // req: GPU-66
     pub(crate) async fn served(&self) -> BTreeSet<String> {
@@ -46,10 +44,7 @@ impl DevicePluginSockets {
         // kubelet creates the directory. Without it there are no device plugins.
         for entry in std::fs::read_dir(&self.0).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let is_its = name
-                .strip_prefix("nvidia-")
-                .and_then(|resource| resource.strip_suffix(".sock"));
-            if is_its.is_some() && is_served(&entry.path()).await {
+            if is_device_plugins(&name) && is_served(&entry.path()).await {
                 served.insert(name);
             }
         }

@@ -33,7 +33,7 @@ pub(crate) struct EffectsKeeper {
     pub(crate) heartbeat: Heartbeat,
 }
 
-/// The prepared claims whose GPUs are changed again.
+/// Which prepared claims are repaired.
 #[derive(Debug, Clone)]
 enum Due {
     All,

@@ -157,14 +157,12 @@ impl GpuMetrics {
 
     /// Sets the number of claims whose changes fail.
     pub(crate) fn not_restored(&self, claims: usize) {
-        self.not_restored
-            .set(i64::try_from(claims).unwrap_or(i64::MAX));
+        set(&self.not_restored, claims);
     }
 
     /// Sets the number of held devices that are gone.
     pub(crate) fn held_devices_gone(&self, devices: usize) {
-        self.held_devices_gone
-            .set(i64::try_from(devices).unwrap_or(i64::MAX));
+        set(&self.held_devices_gone, devices);
     }
 
     /// Sets the number of the device plugin's sockets.
@@ -173,9 +171,8 @@ impl GpuMetrics {
             BesideDevicePlugin::Report => "published",
             BesideDevicePlugin::Withdraw => "withdrawn",
         };
-        self.device_plugin_sockets
-            .get_or_create(&Beside { gpus })
-            .set(i64::try_from(sockets).unwrap_or(i64::MAX));
+        let gauge = self.device_plugin_sockets.get_or_create(&Beside { gpus });
+        set(&gauge, sockets);
     }
 
     pub(crate) fn health(&self) -> HealthMetrics {
@@ -207,14 +204,16 @@ impl GpuMetrics {
                 let devices = gpus.devices.iter();
                 let devices =
                     devices.filter(|it| it.state == in_state && it.device_type() == device_type);
-                let count = i64::try_from(devices.count()).unwrap_or(i64::MAX);
                 let labels = Devices { device_type, state };
-                self.devices.get_or_create(&labels).set(count);
+                set(&self.devices.get_or_create(&labels), devices.count());
             }
         }
-        let skipped = i64::try_from(gpus.skipped.len()).unwrap_or(i64::MAX);
-        self.skipped.set(skipped);
+        set(&self.skipped, gpus.skipped.len());
     }
+}
+
+fn set(gauge: &Gauge, count: usize) {
+    gauge.set(i64::try_from(count).unwrap_or(i64::MAX));
 }
 
 #[cfg(test)]

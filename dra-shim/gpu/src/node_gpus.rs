@@ -185,7 +185,7 @@ fn passed_through(inventory: &Inventory, address: Option<&str>) -> bool {
             .pci
             .known()
             .is_some_and(|it| Some(it.to_string().as_str()) == address);
-        is_it && has_vfio_driver(gpu)
+        is_it && gpu.is_passed_through()
     })
 }
 
@@ -200,11 +200,7 @@ fn unread_mig(inventory: &Inventory) -> BTreeSet<String> {
 }
 
 fn is_unnamed(gpu: &GpuFacts) -> bool {
-    gpu.uuid.known().is_none() && !has_vfio_driver(gpu)
-}
-
-fn has_vfio_driver(gpu: &GpuFacts) -> bool {
-    gpu.pci_driver.known().is_some_and(|it| it.contains("vfio"))
+    gpu.uuid.known().is_none() && !gpu.is_passed_through()
 }
 
 fn in_mig_mode(inventory: &Inventory, uuid: Option<&str>) -> bool {

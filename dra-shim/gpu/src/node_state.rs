@@ -161,10 +161,8 @@ impl NodeState {
 
     /// The fault that keeps claims away from the device.
     fn worst(&self, known: &KnownDevice) -> Option<&Fault> {
-        let faults = self.faults_of(known).into_iter();
-        faults
-            .into_iter()
-            .find(|it| it.effect == Effect::NoSchedule)
+        let mut faults = self.faults_of(known).into_iter();
+        faults.find(|it| it.effect == Effect::NoSchedule)
     }
 
     fn faults_of(&self, known: &KnownDevice) -> Vec<&Fault> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use daemon_runtime::{Events, Liveness, Readiness, StartError, signals};
 use dra_kubelet::{DesiredPool, DeviceHealth};
 use gpu_api::{FeatureGates, Gate};
+use gpu_node::JOURNALS;
 use nvml_session::DriverRoot;
 use plugin_parts::{
     ClaimStatusWriter, InFlight, KubeletParts, Parts, READS_LIMIT, ReportedHolders,
@@ -157,7 +158,7 @@ fn devices(node: &str, gates: FeatureGates, monitor: &GpuMonitor, paths: &Paths)
         node: node.to_owned(),
         gates,
         monitor: monitor.clone(),
-        effects_dir: paths.data_dir.join("effects"),
+        effects_dir: paths.data_dir.join(JOURNALS),
         hardware: Arc::new(NvidiaSmi {
             driver_root: DriverRoot::new(paths.driver_root.clone()),
         }),

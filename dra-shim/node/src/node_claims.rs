@@ -90,11 +90,8 @@ impl<D: Devices> NodeClaims<D> {
     /// have changed hardware are among them: nothing is restored before the API server has been asked.
     pub fn recorded_claims(&self) -> Vec<ClaimRef> {
         let view = self.store.view();
-        let recorded = view.records_unchecked().map(|(uid, record)| ClaimRef {
-            uid: uid.to_owned(),
-            name: record.name.clone(),
-            namespace: record.namespace.clone(),
-        });
+        let records = view.records_unchecked();
+        let recorded = records.map(|(uid, record)| record.claim_ref(uid));
         let changed = self.devices.changed_claims().into_iter();
         recorded
             .chain(changed.filter(|claim| view.get(&claim.uid).is_none()))

@@ -289,6 +289,24 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_child_that_does_not_end_is_left_alone_and_reaped_later() {
+        let child = sh("exec sleep 1000").spawn().unwrap();
+        let id = pid(&child);
+        reap(child);
+        let running = waitid(
+            Id::Pid(id),
+            WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT,
+        );
+        assert_eq!(running, Ok(WaitStatus::StillAlive));
+        nix::sys::signal::kill(id, Signal::SIGKILL).unwrap();
+        let give_up = Instant::now() + GIVE_UP;
+        while Path::new(&format!("/proc/{id}")).exists() {
+            assert!(Instant::now() < give_up, "it is a zombie");
+            thread::sleep(TICK);
+        }
+    }
+
     // req: DAEMON-7
     #[test]
     fn a_child_that_dies_with_its_thread_is_killed_when_that_ends() {

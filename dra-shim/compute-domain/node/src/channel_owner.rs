@@ -141,11 +141,7 @@ pub fn owner_among<'a>(
             return ChannelOwner::ThisPod;
         }
         if record.namespace == namespace {
-            perhaps.push(ClaimRef {
-                uid: uid.to_owned(),
-                name: record.name.clone(),
-                namespace: record.namespace.clone(),
-            });
+            perhaps.push(record.claim_ref(uid));
         }
     }
     if perhaps.is_empty() {

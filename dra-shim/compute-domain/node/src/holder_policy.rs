@@ -3,7 +3,7 @@
 
 use compute_domain_api::names::clique_of_pool;
 use compute_domain_api::{GROUP_CHANNELS, Isolation, Settings, Sharing};
-use dra_checkpoint::{ClaimRecord, ClaimRef, View};
+use dra_checkpoint::{ClaimRecord, View};
 use imex_cdi::{ChannelId, ClaimUid};
 
 use crate::device_group::{DeviceDetails, DeviceGroup};
@@ -144,22 +144,17 @@ impl HolderPolicy {
             .map_err(|_| node_claims::PrepareError::NeedsRecovery)?;
         let others = records.filter(|(other, _)| *other != uid.as_str());
         for (other, record) in others {
-            let name = || ClaimRef {
-                uid: other.to_owned(),
-                name: record.name.clone(),
-                namespace: record.namespace.clone(),
-            };
             for held in Holding::in_record(other, record) {
                 if self.sharing == Sharing::One && held.device == wanted.device {
                     return Err(PrepareError::InUse {
                         device: request.device.clone(),
-                        holder: name(),
+                        holder: record.claim_ref(other),
                     });
                 }
                 if let Some(channel) = self.contested(&held, &wanted) {
                     return Err(PrepareError::ChannelInUse {
                         channel,
-                        holder: name(),
+                        holder: record.claim_ref(other),
                         held: held.channel_source(),
                         wanted: wanted.channel_source(),
                     });

@@ -13,7 +13,6 @@ use compute_domain_api::driver_managed::{DRIVER_TOO_OLD_HINT, driver_too_old};
 use gpu_inventory::{Fact, Inventory};
 use nvml_clique::{DriverFileNotFound, NoLibrary, RejectReason, RejectedPath, library_version};
 
-use super::gpus::is_passed_through;
 use crate::diagnosis::AreaReport;
 use crate::facts::driver::{DriverFacts, MODULE_VERSION, PCI_DEVICES};
 use crate::finding::{Finding, Severity};
@@ -120,7 +119,7 @@ fn missing_library(
     let error = NoLibrary::from(searched.clone());
     let is_expected = expected_by.plugin || !unusable_candidates.is_empty();
     let gpus = inventory.gpus.iter();
-    let (passed_through, own): (Vec<_>, Vec<_>) = gpus.partition(|gpu| is_passed_through(gpu));
+    let (passed_through, own): (Vec<_>, Vec<_>) = gpus.partition(|gpu| gpu.is_passed_through());
     let module_is_loaded = inventory.driver.module != Fact::Absent;
     let (severity, evidence, fix) = match (own.len(), passed_through.len()) {
         _ if is_expected => (Severity::Error, evidence, error.hint().to_owned()),

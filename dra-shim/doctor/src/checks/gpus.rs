@@ -110,7 +110,7 @@ pub(super) fn check(
         return AreaReport::skipped("not examined: the nvidia module is not loaded");
     }
     let mut findings = findings(inventory, reported);
-    if inventory.gpus.iter().any(|gpu| !is_passed_through(gpu)) {
+    if inventory.gpus.iter().any(|gpu| !gpu.is_passed_through()) {
         // The module's version has no files if another version is installed.
         let is_mismatch = |it: &Finding| it.id == VERSION_MISMATCH;
         let is_mismatched = reported.version_mismatch || findings.iter().any(is_mismatch);
@@ -213,7 +213,7 @@ fn findings(inventory: &Inventory, reported: Reported<'_>) -> Vec<Finding> {
 }
 
 fn missing_module(inventory: &Inventory) -> Option<Finding> {
-    let gpus = inventory.gpus.iter().filter(|gpu| !is_passed_through(gpu));
+    let gpus = inventory.gpus.iter().filter(|gpu| !gpu.is_passed_through());
     let count = gpus.count();
     (inventory.driver.module == Fact::Absent && count > 0).then(|| {
         Finding::error(
@@ -227,7 +227,7 @@ fn missing_module(inventory: &Inventory) -> Option<Finding> {
 
 fn failed_nvml(inventory: &Inventory) -> Option<Finding> {
     let failure = inventory.driver.gpu_count.failure()?;
-    let is_needed = inventory.gpus.iter().any(|gpu| !is_passed_through(gpu));
+    let is_needed = inventory.gpus.iter().any(|gpu| !gpu.is_passed_through());
     is_needed.then(|| {
         Finding::error(
             "gpu-nvml-failed",
@@ -273,19 +273,13 @@ fn unreadable_driver(inventory: &Inventory, reported: Reported<'_>) -> Option<Fi
     ))
 }
 
-/// Whether a driver for virtual machines is bound to the GPU.
-pub(super) fn is_passed_through(gpu: &GpuFacts) -> bool {
-    let driver = gpu.pci_driver.known();
-    driver.is_some_and(|driver| driver.contains("vfio"))
-}
-
 fn not_enumerated(inventory: &Inventory, gpu: &GpuFacts, nvml_works: bool) -> Option<Finding> {
     let subject = subject(gpu);
     let bound = gpu.pci_driver.known().map(String::as_str);
     // Without sysfs: only the driver has a minor for a GPU.
     let driver = bound.or_else(|| gpu.minor.known().map(|_| "nvidia"));
     match driver {
-        Some(driver) if is_passed_through(gpu) => Some(Finding::info(
+        Some(driver) if gpu.is_passed_through() => Some(Finding::info(
             "gpu-passed-through",
             subject,
             format!("the driver {driver} is bound to this GPU"),

@@ -13,6 +13,7 @@ mod plugin;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use gpu_api::names::{DEVICE_PLUGINS, is_device_plugins};
 use imex_cdi::{ClaimUid, DirState, Registry};
 
 use self::checkpoint_file::{
@@ -26,10 +27,6 @@ use crate::kubelet_state::KubeletState;
 
 /// Changes with every boot of the host.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-
-/// The directory of device plugins' sockets, whatever kubelet's root directory: a constant of
-/// kubelet.
-const DEVICE_PLUGINS: &str = "/var/lib/kubelet/device-plugins";
 
 /// The claims of a driver on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -275,14 +272,11 @@ fn stale_sockets(host: &Host, root: &KubeletRootFacts) -> Vec<String> {
     of_registry.or_else(of_claims).unwrap_or_default()
 }
 
-/// NVIDIA's device plugin has a socket for each resource: `nvidia-gpu.sock`.
 fn device_plugin_sockets(host: &Host, driver: DraDriver) -> Vec<String> {
     if driver != DraDriver::Gpu {
         return vec![];
     }
-    plugin::with_listener(host, DEVICE_PLUGINS, |name| {
-        name.starts_with("nvidia-") && name.strip_suffix(".sock").is_some()
-    })
+    plugin::with_listener(host, DEVICE_PLUGINS, is_device_plugins)
 }
 
 // === impl ClaimSpecFiles ===

@@ -36,6 +36,16 @@ pub const RENAMED_TAINT: &str = "imex-dra/renamed";
 /// Taint key of all devices while the node has no NVIDIA driver. The Go driver lacks it.
 pub const NO_DRIVER_TAINT: &str = "imex-dra/no-driver";
 
+/// The directory of device plugins' sockets, whatever kubelet's root directory is: a constant of kubelet.
+pub const DEVICE_PLUGINS: &str = "/var/lib/kubelet/device-plugins";
+
+/// Whether a socket in [`DEVICE_PLUGINS`] is one of NVIDIA's device plugin, which has one for each resource:
+/// `nvidia-gpu.sock`.
+pub fn is_device_plugins(socket: &str) -> bool {
+    let resource = socket.strip_prefix("nvidia-");
+    resource.is_some_and(|it| it.strip_suffix(".sock").is_some())
+}
+
 /// The type of a published device: its attribute `type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DeviceType {

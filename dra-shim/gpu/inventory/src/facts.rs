@@ -115,6 +115,12 @@ pub struct DrmNode {
 // === impl GpuFacts ===
 
 impl GpuFacts {
+    /// Whether a driver for virtual machines is bound to the GPU.
+    pub fn is_passed_through(&self) -> bool {
+        let driver = self.pci_driver.known();
+        driver.is_some_and(|driver| driver.contains("vfio"))
+    }
+
     /// The failures of its facts, in the order of the fields.
     pub fn failures(&self) -> impl Iterator<Item = &Failure> {
         let Self {

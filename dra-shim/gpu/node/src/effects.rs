@@ -15,8 +15,8 @@ use gpu_api::TimeSlice;
 use imex_cdi::ClaimUid;
 use node_claims::{Changed, UnprepareError};
 
-pub use self::journal::JournalFile;
 use self::journal::{Effect, Journals, read_all};
+pub use self::journal::{JOURNALS, JournalFile};
 use self::lifecycle::{Journal, Occasion, State, Step};
 use crate::group::GpuGroup;
 use crate::hardware::{Hardware, HardwareError};
@@ -59,7 +59,7 @@ pub enum EffectError {
 /// What a [repair](Effects::repair) could not do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NotRepaired {
-    /// The claims whose GPUs are not as they should be.
+    /// Claims with a GPU that could not be changed or restored.
     pub claims: BTreeSet<ClaimRef>,
     /// Why, and which journals cannot be read, one line each.
     pub reasons: Vec<String>,
@@ -247,12 +247,7 @@ impl Effects {
 
     // req: GPU-64
     fn journal_of_go(&self, view: &View<GpuGroup>, uid: &str) -> Option<JournalFile> {
-        let record = view.get(uid)?;
-        let claim = ClaimRef {
-            uid: uid.to_owned(),
-            name: record.name.clone(),
-            namespace: record.namespace.clone(),
-        };
+        let claim = view.get(uid)?.claim_ref(uid);
         let mut journal = JournalFile::new(&claim, &self.boot);
         // The interval does not matter: it is only undone.
         let effects = changed_by_go(view, uid).map(|gpu| Effect::new(gpu, TimeSlice::Default));

@@ -303,7 +303,7 @@ pub fn held_devices(view: &View<GpuGroup>) -> Vec<HeldDevice> {
         for held in devices {
             if let (Some(uuid), Some(device)) = (uuid_of(held), held.kubelet_device()) {
                 found.push(HeldDevice {
-                    claim: claim_ref(uid, record),
+                    claim: record.claim_ref(uid),
                     uuid: uuid.to_owned(),
                     gpu: held
                         .mig
@@ -333,7 +333,7 @@ fn check(view: &View<GpuGroup>, claim: &str, wanted: &[Planned]) -> Result<(), P
     for (other, record) in others {
         for (held, name) in held_units(record) {
             for wanted in wanted.iter().filter(|it| it.unit.overlaps(&held)) {
-                let holder = || claim_ref(other, record);
+                let holder = || record.claim_ref(other);
                 check_share(
                     &wanted.requested,
                     wanted.unit == held,
@@ -421,14 +421,6 @@ fn held_units(record: &ClaimRecord<GpuGroup>) -> impl Iterator<Item = (Unit, &st
         };
         (!is_admins(name)).then_some((held.unit()?, name))
     })
-}
-
-fn claim_ref(uid: &str, record: &ClaimRecord<GpuGroup>) -> ClaimRef {
-    ClaimRef {
-        uid: uid.to_owned(),
-        name: record.name.clone(),
-        namespace: record.namespace.clone(),
-    }
 }
 
 fn uuid_of(held: &PreparedDevice) -> Option<&str> {

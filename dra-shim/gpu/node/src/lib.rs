@@ -32,7 +32,7 @@ mod request;
 mod test_objects;
 mod unit;
 
-pub use effects::{EffectError, Effects, JournalFile, NotRepaired, lifecycle};
+pub use effects::{EffectError, Effects, JOURNALS, JournalFile, NotRepaired, lifecycle};
 pub use error::PrepareError;
 pub use gpus::{Gpus, HeldDevice, NodeClaims, PlannedGpus, WantedGpus, held_devices, prepared};
 pub use group::{

@@ -149,7 +149,7 @@ fn left_changes(facts: &ClaimFacts, records: &Records) -> Vec<Finding> {
                 change.gpus.join(", ")
             )),
             Err(reason) => finding(format!(
-                "claim {uid} has no record in {file}, and this file, which names the GPUs whose time slice it has set, cannot be used: {reason}"
+                "claim {uid} has no record in {file}, and its journal cannot be used: {reason}"
             ))
             .quoting(),
         }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use gpu_inventory::{Fact, GpuFacts, Inventory, MigDevice};
 
-use crate::checks::gpus::is_passed_through;
 use crate::facts::claims::ClaimFacts;
 use crate::facts::claims::checkpoint_file::{HeldGpu, RecordFacts};
 use crate::finding::Finding;
@@ -105,7 +104,7 @@ fn end_of(held: &HeldGpu, gpus: &[GpuFacts]) -> Option<String> {
     let not_listed = || format!("{name}, which the driver does not list");
     let Some(gpu) = gpus.iter().find(|it| it.uuid.known() == Some(uuid)) else {
         // A GPU without a UUID may be this one.
-        let is_another = |it: &GpuFacts| it.uuid.known().is_some() || is_passed_through(it);
+        let is_another = |it: &GpuFacts| it.uuid.known().is_some() || it.is_passed_through();
         return gpus.iter().all(is_another).then(not_listed);
     };
     // A GPU that NVML does not enumerate has a finding of its own.

@@ -24,7 +24,7 @@ pub(super) fn read(
     root: &KubeletRootFacts,
 ) -> BTreeMap<String, Result<GpuChange, String>> {
     let names = host.list(&root.journal_dir());
-    let uids = names.iter().filter_map(|name| name.strip_suffix(".json"));
+    let uids = names.iter().filter_map(|name| JournalFile::uid_of(name));
     let journals = uids.filter_map(|uid| {
         let journal = match host.read(&root.journal(uid)) {
             Ok(text) => JournalFile::decode(uid, &text?), // `None`: removed meanwhile

@@ -6,6 +6,7 @@ use crate::host::Host;
 use crate::kubelet_state::KUBELET_STATE_FILE;
 use crate::options::DEFAULT_KUBELET_ROOT;
 use compute_domain_node::SHARED_MARKER;
+use gpu_node::{JOURNALS, JournalFile};
 
 /// The known root directories of kubelet: the default, also used by k3s and RKE2, then that of
 /// `MicroK8s` and that of k0s.
@@ -74,12 +75,12 @@ impl KubeletRootFacts {
 
     /// The directory of the plugin's journals. Only that of [`Gpu`](DraDriver::Gpu) has any.
     pub(super) fn journal_dir(&self) -> String {
-        format!("{}/effects", self.plugin_dir())
+        format!("{}/{JOURNALS}", self.plugin_dir())
     }
 
     /// The plugin's journal of a claim.
     pub(crate) fn journal(&self, uid: &str) -> String {
-        format!("{}/{uid}.json", self.journal_dir())
+        format!("{}/{}", self.journal_dir(), JournalFile::file_name(uid))
     }
 
     /// The directory of registration sockets.

@@ -18,6 +18,9 @@ const MODE: u32 = 0o600;
 
 const VERSION: u32 = 1;
 
+/// The directory of the journals in the plugin's directory.
+pub const JOURNALS: &str = "effects";
+
 /// The end of a journal's file name.
 const SUFFIX: &str = ".json";
 
@@ -73,6 +76,16 @@ impl JournalFile {
         }
     }
 
+    /// The name of a claim's journal.
+    pub fn file_name(uid: &str) -> String {
+        format!("{uid}{SUFFIX}")
+    }
+
+    /// The UID of the claim if a file of this name is a journal.
+    pub fn uid_of(file: &str) -> Option<&str> {
+        file.strip_suffix(SUFFIX)
+    }
+
     /// Reads the journal of a claim.
     ///
     /// # Errors
@@ -106,11 +119,12 @@ impl JournalFile {
     pub(super) fn write(&self, dir: &dyn Dir) -> Result<(), durable_file::Error> {
         // Texts and numbers always have a JSON form.
         let text = serde_json::to_vec(self).unwrap_or_default();
-        dir.ensure(&file_name(&self.uid), &text, MODE).map(drop)
+        dir.ensure(&Self::file_name(&self.uid), &text, MODE)
+            .map(drop)
     }
 
     pub(super) fn remove(&self, dir: &dyn Dir) -> Result<(), durable_file::Error> {
-        dir.remove(&file_name(&self.uid))
+        dir.remove(&Self::file_name(&self.uid))
     }
 }
 
@@ -133,7 +147,7 @@ pub(super) type Journals = (BTreeMap<String, JournalFile>, Vec<String>);
 pub(super) fn read_all(dir: &dyn Dir) -> Result<Journals, durable_file::Error> {
     let (mut journals, mut unreadable) = (BTreeMap::new(), Vec::new());
     for name in dir.list()? {
-        let Some(uid) = name.strip_suffix(SUFFIX) else {
+        let Some(uid) = JournalFile::uid_of(&name) else {
             continue; // a lock
         };
         let decoded = match dir.read(&name) {
@@ -152,10 +166,6 @@ pub(super) fn read_all(dir: &dyn Dir) -> Result<Journals, durable_file::Error> {
         }
     }
     Ok((journals, unreadable))
-}
-
-fn file_name(uid: &str) -> String {
-    format!("{uid}{SUFFIX}")
 }
 
 /// A time slice as the value of `interval`.
